@@ -21,11 +21,13 @@ import query
 from agent.control.latency.measurements import choices_of, is_same_work, known_of, likest, percent_of
 from agent.control.latency.samples import late_share, lateness, with_samples
 from agent.control.messages import DryRuns, JobLatency
+from agent.programs.calls import JobDescription
 from elf.client.errors import ClientError
 from elf.client.sync_client import SyncClient
 from elf.errors import UsageError
 from elf.output.measures import plan_for_any_columns
 from elf.terminal.console import open_console
+from elf.terminal.terminal import printable
 from query.latency import (
     LatencyRefusal,
     Measured,
@@ -91,11 +93,13 @@ class LatencyExplanation(msgspec.Struct, frozen=True):
     verdict: str
 
 
-def explained_latency(client: SyncClient, text: str) -> LatencyExplanation:
+def explained_latency(
+    client: SyncClient, text: str, aggregates: Mapping[str, str] | None = None, *, is_run_dry: bool = True
+) -> LatencyExplanation:
     """The explanation of a query, by what the fleet knows now. Raises UsageError for one that is not live, or that no
-    agent would take, and ClientError."""
+    agent would take, and ClientError. `aggregates`: those of a job's own. `is_run_dry`: agents may run it over logs."""
     try:
-        parsed = query.parse(text)
+        parsed = query.with_aggregates(query.parse(text), aggregates or {})
         found = plan_for_any_columns(parsed).plan
     except query.QueryError as error:
         raise UsageError(str(error)) from None
@@ -103,8 +107,10 @@ def explained_latency(client: SyncClient, text: str) -> LatencyExplanation:
         raise UsageError("EXPLAIN LATENCY is of live queries: add windows, as in WINDOWING 1 MINUTE")
     shown = query.format_query(parsed)
     told = _measured_job(client, parsed, found.streams_read)
+    if found.app is not None and told is None:
+        raise UsageError("no live job reads this one's results yet: EXPLAIN LATENCY is of queries over streams")
     is_same = told is not None and is_same_work(parsed, told.query)
-    dry = None if is_same else _dry_runs(client, text)
+    dry = _dry_runs(client, text) if is_run_dry and not is_same else None
     agents = told.contributors if told is not None else 0
     agents = agents or (dry.agents if dry is not None else client.survey(found.streams_read).agents)
     if not agents:
@@ -196,7 +202,22 @@ def print_latency_explanation(client: SyncClient, text: str, output: str) -> Non
     """Prints the explanation of a query. Raises UsageError, ClientError."""
     if output not in ("table", "json"):
         raise UsageError("EXPLAIN LATENCY prints a table or, with --output json, an object: there is no other")
-    explained = explained_latency(client, text)
+    _print(explained_latency(client, text), output)
+
+
+def print_job_latency_explanation(client: SyncClient, about: JobDescription, output: str) -> None:
+    """Prints the explanation of the query of a job written in Python, whose code is not run for it. Raises UsageError,
+    ClientError."""
+    if about.elements is not None or about.drives:
+        raise UsageError(
+            f"{printable(about.app)}: how soon results come is predicted of queries over streams, not of elements, nor"
+            " of code that cuts its own batches"
+        )
+    has_code = about.maps or bool(about.aggregates)
+    _print(explained_latency(client, about.query, about.aggregates, is_run_dry=not has_code), output)
+
+
+def _print(explained: LatencyExplanation, output: str) -> None:
     if output == "json":
         print(msgspec.json.encode(explained).decode())
         return

@@ -57,10 +57,10 @@ def check_dry(plan: query.Plan) -> None:
     """Raises NoDryRunError for a plan whose work cannot be done without what is elsewhere."""
     if plan.windowing is None:
         raise NoDryRunError("a query without windows is not live")
-    if plan.app is not None or plan.reads_types or plan.reads_rows or plan.join is not None:
-        raise NoDryRunError("a query that joins, or reads other jobs, needs rows that are elsewhere")
     if plan.aggregates_of_job or query.keyed_stream(plan) is not None:
         raise NoDryRunError("code and keyed events are not run dry")
+    if plan.app is not None or plan.reads_types or plan.reads_rows or plan.join is not None:
+        raise NoDryRunError("a query that joins, or reads other jobs, needs rows that are elsewhere")
 
 
 def run_dry(

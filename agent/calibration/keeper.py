@@ -52,12 +52,12 @@ class CalibrationKeeper:
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
         begun_s = self._worked()
         try:
-            costs = measured_costs(machine, self._path.parent, self._worked, time.perf_counter)
-            self.costs = costs
+            self.costs = costs = measured_costs(machine, self._path.parent, self._worked, time.perf_counter)
+        except Exception as error:  # a thread's own errors would end up on standard error alone
+            log.failed("machine not calibrated", error)
+            return
+        log.info("machine calibrated", why=why, cpu=machine.cpu, used_ms=round(1000 * (self._worked() - begun_s)))
+        try:
             keep_costs(self._path, costs)
         except OSError as error:
             log.warn("calibration is not kept", why=error.strerror or str(error))
-        except Exception as error:  # a thread's own errors would end up on standard error alone
-            log.failed("calibration", error)
-        else:
-            log.info("machine calibrated", why=why, cpu=machine.cpu, used_ms=round(1000 * (self._worked() - begun_s)))

@@ -7,9 +7,11 @@ from pathlib import Path
 import click
 
 from agent.control.messages import BeyondGroups
+from elf.client.sync_client import SyncClient
 from elf.errors import UsageError
 from elf.options.fleet import (
     connected,
+    explain_latency_option,
     output_option,
     socket_option,
     timeout_option,
@@ -30,13 +32,14 @@ Examples:
   elf query --detach --app errors "SELECT path, COUNT(*) FROM access WHERE status >= 500 GROUP BY path
     WINDOWING 1 MINUTE"
   elf query --explain "SELECT product, SUM(clicks) FROM events GROUP BY product WINDOWING 30 SECONDS"
+  elf query --explain-latency "SELECT status, COUNT(*) FROM access GROUP BY status WINDOWING 1 SECOND WITHIN 2 SECONDS"
   elf query "SHOW STREAMS; DESCRIBE access"
   elf query --once -f report.elf
   generate-queries | elf query --detach -f -
 
 \b
-Statements: queries, EXPLAIN [ANALYZE] query, SHOW STREAMS, SHOW JOBS, SHOW FUNCTIONS, DESCRIBE stream. Those that
-`;` separates run one after the other; the first that fails is the last.
+Statements: queries, EXPLAIN [ANALYZE | LATENCY] query, SHOW STREAMS, SHOW JOBS, SHOW FUNCTIONS, DESCRIBE stream.
+Those that `;` separates run one after the other; the first that fails is the last.
 
 \b
 Exit codes: 0 done, 1 failed (also when somebody else stopped the job), 2 the query cannot be run as it is
@@ -64,6 +67,7 @@ written, 124 --timeout, 130 Ctrl-C or SIGTERM, 141 nobody reads the output any m
 @click.option(
     "--explain", is_flag=True, help="Print the steps of the plan, and the place of each; nothing is submitted."
 )
+@explain_latency_option
 @output_option("table", "json", "csv", "plot")
 @watch_option
 @socket_option
@@ -78,6 +82,7 @@ def query(
     max_groups: int,
     beyond_groups: BeyondGroups,
     explain: bool,
+    explain_latency: bool,
     output: str,
     watch: bool,
     socket: Path | None,
@@ -90,6 +95,10 @@ def query(
     if (query_text is None) == (file is None):
         raise UsageError("elf query takes either a QUERY or a file of them, -f FILE")
     script = script_of(query_text) if query_text is not None else script_file(file or "")
+    if explain and explain_latency:
+        raise UsageError("either --explain or --explain-latency")
+    if explain_latency and once:
+        raise UsageError("--explain-latency is of live queries, without --once")
     if explain:
         return _explain(script, once=once, max_groups=max_groups, beyond_groups=beyond_groups, output=output)
     if app is not None and not 1 <= len(app) <= 255:
@@ -102,6 +111,8 @@ def query(
     options = QueryOptions(app, once, detach, max_groups, beyond_groups)
     unsure = "; elf jobs tells whether the job was submitted before that" if detach else ""
     with connected(socket, timeout_s, unsure) as (client, deadline):
+        if explain_latency:
+            return _explain_latency(client, script, output)
         return script.run(FleetBackend(client, socket, options), shown, ViewLimits(windows, deadline))
 
 
@@ -111,4 +122,13 @@ def _explain(script: Script, *, once: bool, max_groups: int, beyond_groups: Beyo
     for text in script.statements:
         with script.blamed():
             print_explanation(text, once=once, max_groups=max_groups, beyond_groups=beyond_groups, output=output)
+    return 0
+
+
+def _explain_latency(client: SyncClient, script: Script, output: str) -> int:
+    from elf.latency_explanation import print_latency_explanation  # it needs all of ELF QL, and its model of latency
+
+    for text in script.statements:
+        with script.blamed():
+            print_latency_explanation(client, text, output)
     return 0

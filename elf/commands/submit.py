@@ -13,7 +13,7 @@ from agent.control.messages import Acknowledged, Ended
 from elf.client.control_socket import control_socket
 from elf.client.errors import JobEndedError
 from elf.client.sync_client import SyncClient, SyncJob
-from elf.options.fleet import ANSWER_TIMEOUT_S, command_line, output_option, socket_option
+from elf.options.fleet import ANSWER_TIMEOUT_S, command_line, explain_latency_option, output_option, socket_option
 from elf.signing.creator import creator_in, creator_option
 from elf.signing.stages import refuse_if_running, started
 from elf.signing.submission import contents_of, job_file, signed
@@ -25,6 +25,7 @@ EXAMPLES = """\b
 Examples:
   elf submit errors.py
   elf submit --app errors-eu errors.py && elf follow errors-eu
+  elf submit --explain-latency errors.py
   elf submit micro_promotion    # one that comes with ELF
 """
 
@@ -34,10 +35,17 @@ Examples:
 @click.option("--app", metavar="NAME", help="The job's name; by default the one that its class has.")
 @creator_option
 @click.option("--explain", is_flag=True, help="Print the operators of the job and the components; nothing is sent.")
+@explain_latency_option
 @output_option("table", "json")
 @socket_option
 def submit(
-    file: Path, app: str | None, creator_folder: Path | None, explain: bool, output: str, socket: Path | None
+    file: Path,
+    app: str | None,
+    creator_folder: Path | None,
+    explain: bool,
+    explain_latency: bool,
+    output: str,
+    socket: Path | None,
 ) -> None:
     """Run the job that FILE defines: one class that is an elf.Job.
 
@@ -52,6 +60,11 @@ def submit(
         from elf.explain import print_explained_job  # it needs all of ELF QL, which submitting does not
 
         print_explained_job(job.about, app or job.about.app, output)
+        return
+    if explain_latency:
+        from elf.latency_explanation import print_job_latency_explanation  # it needs all of ELF QL
+
+        print_job_latency_explanation(SyncClient(control_socket(socket), ANSWER_TIMEOUT_S), job.about, output)
         return
     creator = creator_in(creator_folder)
     client = SyncClient(control_socket(socket, creator_folder), ANSWER_TIMEOUT_S)

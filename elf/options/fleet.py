@@ -84,6 +84,10 @@ every_option = click.option(
     help="Seconds between two looks.",
 )  # fmt: skip
 rounds_option = click.option("--rounds", metavar="N", type=click.IntRange(1), help="End after N looks.")
+explain_latency_option = click.option(
+    "--explain-latency", is_flag=True,
+    help="Predict how soon results come, phase by phase, as EXPLAIN LATENCY does; nothing is submitted.",
+)  # fmt: skip
 watch_option = click.option(
     "--watch", is_flag=True, help="On a terminal: each window takes the place of the one before."
 )

@@ -42,6 +42,7 @@ ABOUT_JOBS = {
 ABOUT_NO_JOB: dict[str, control.Request] = {
     "query": control.QueryRequest("SELECT COUNT(*) FROM web"),
     "analyse": control.AnalyseRequest("SELECT COUNT(*) FROM web"),
+    "run-dry": control.RunDry("SELECT COUNT(*) FROM web WINDOWING 1 SECOND"),
     "submit": control.SubmitRequest("new", KEY_ID, b"bundle"),
     "describe": control.DescribeRequest("web"),
     "survey": control.SurveyRequest("web, api-*"),
@@ -73,8 +74,8 @@ signed-stop    query    operate  query
 """The least role for a request about one's own job, another's query and a job that its creator has signed: there the
 creator's signature decides, and the job's master asks for it."""
 WITHOUT_JOBS = (
-    "query query analyse query submit query describe read survey read jobs read fleet read all-elements read tap query "
-    "status read drain operate reload operate"
+    "query query analyse query run-dry query submit query describe read survey read jobs read fleet read "
+    "all-elements read tap query status read drain operate reload operate"
 )
 
 

@@ -58,6 +58,7 @@ def started(asker: Asker, app: str) -> ClientConnection:
 REQUESTS: dict[str, tuple[str, control.Request]] = {
     "query": ("asker operator", control.QueryRequest(QUERY)),
     "analyse": ("asker operator", control.AnalyseRequest(QUERY)),
+    "run dry": ("asker operator", control.RunDry(QUERY)),
     "submit": ("asker operator", control.SubmitRequest("new", "0" * 32, b"junk")),
     "update_bundle": ("asker operator", control.UpdateBundle("root-job", "0" * 32, b"junk")),
     "signed stop": ("asker operator", control.StopRequest("root-job", "0" * 32, b"junk")),

@@ -71,6 +71,8 @@ def _clipped_cost(parts: Sequence[float], limit: _Limit) -> CostParts:
 def with_samples(known: Measured, samples: Sequence[AgentSample]) -> Measured:
     """What is known of a query, with what dry runs have found. A rate that a live job has measured is kept. Where no
     rate is known, what the work costs is no more than assumed."""
+    if not samples:
+        return known
     agents = sum(one.agents for one in known.classes)
     rates = [] if known.rate > 0 else [one.rate for one in samples if one.rate > 0 or one.doubt == _STANDSTILL]
     is_known = known.rate > 0 or any(rates)

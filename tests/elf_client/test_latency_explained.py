@@ -1,0 +1,141 @@
+"""`--explain-latency` and EXPLAIN LATENCY before anything runs: what agents have sampled, doubted, or cannot tell."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from asking_process import ask
+from scripted_agent import Conversation, ScriptedAgent
+
+from agent.control.messages import (
+    DryRuns,
+    GetJobs,
+    GetLatency,
+    JobEntry,
+    Jobs,
+    Refused,
+    RunDry,
+    Surveyed,
+    SurveyRequest,
+)
+from agent.control.observation.latency_entries import AgentSample
+from query.latency import Phase, PhaseStatistics
+
+SQL = "SELECT path, COUNT(*) AS n FROM web GROUP BY path WINDOWING 1 SECOND WITHIN 2 SECONDS"
+OF_WORK = (Phase.PARSE, Phase.INSERT, Phase.SEAL, Phase.COMBINE, Phase.FINISH)
+LATE = PhaseStatistics(100, buckets={0: 98, 250: 2}).to_bytes()
+JOB = """
+import elf
+
+class Shop(elf.Job):
+    app = "shop"
+    query = "{query}"
+"""
+
+
+def sample(agent: str, rate: float = 100.0, doubt: str = "") -> AgentSample:
+    costs = {int(phase): (0.001, 1e-6, 1e-6, 0.0, 0.2, 20.0) for phase in OF_WORK}
+    return AgentSample(agent, 5_000, rate, doubt, 0.5, (2.0, 0.5, 10.0), 20.0, LATE, costs, 0.5)
+
+
+def answering(path: Path, dry: DryRuns | Refused, *jobs: JobEntry) -> ScriptedAgent:
+    """An agent with these jobs, of which nothing is measured, and these dry runs."""
+
+    def script(conversation: Conversation) -> None:
+        match conversation.request:
+            case RunDry():
+                conversation.send(dry)
+            case GetLatency():
+                conversation.send(Refused("unavailable", "no master"))
+            case GetJobs():
+                conversation.send(Jobs(list(jobs)))
+            case SurveyRequest():
+                conversation.send(Surveyed("web", [], True, 3, 5, 1))
+
+    return ScriptedAgent(path, script)
+
+
+FOUND = DryRuns(4, 5, 1, [sample(f"web-{number}") for number in range(4)], {"web-9": "no right"})
+
+
+@pytest.mark.parametrize("words", [("query", "--explain-latency", SQL), ("query", f"EXPLAIN LATENCY {SQL}")])
+def test_a_query_that_nobody_measures_is_run_dry(socket_path: Path, words: tuple[str, ...]) -> None:
+    with answering(socket_path, FOUND) as server:
+        table = ask(*words, socket=socket_path)
+        data = ask(*words, "--output", "json", socket=socket_path)
+    assert (table.code, data.code) == (0, 0), table.err + data.err
+    assert [one.text.strip() for one in server.requests if isinstance(one, RunDry)] == [SQL] * 2
+    explained = json.loads(data.out)
+    known = {one["phase"]: one["evidence"] for one in explained["phases"]}
+    assert {known[phase.label] for phase in OF_WORK} == {"sampled"}
+    assert known["uplink"] == "assumed"
+    assert (explained["agents"], explained["events_s"], explained["sampled"]) == (4, 400.0, 4)
+    assert explained["late_share"] == pytest.approx(0.02)
+    assert "4, 400 events a second in all; sampled in the logs of 4" in table.out
+    assert "2 % come after GRACE" in table.out
+
+
+@pytest.mark.parametrize("doubt", ["standstill", "clock"])
+def test_what_is_doubted_is_said_and_assumed(socket_path: Path, doubt: str) -> None:
+    dry = DryRuns(4, 4, 0, [sample("web-1", 0.0, doubt), sample("web-2", 0.0, doubt)], clipped=7)
+    with answering(socket_path, dry):
+        table = ask("query", "--explain-latency", SQL, socket=socket_path)
+        data = json.loads(ask("query", "--explain-latency", SQL, "--output", "json", socket=socket_path).out)
+    assert (data["evidence"], data["events_s"], data["doubts"], data["clipped"]) == ("assumed", 0.0, {doubt: 2}, 7)
+    assert {one["evidence"] for one in data["phases"] if one["phase"] not in ("close", "read wait", "seal wait")} == {
+        "assumed"
+    }
+    assert data["quantile_ms"] > data["mean_ms"]
+    assert data["verdict"] == "much of it is assumed, not measured"
+    said = " ".join(table.out.split())
+    assert f"no rate is known; {doubt} at 2; 7 numbers cannot be" in said
+
+
+def test_an_agent_of_the_release_before_assumes_all(socket_path: Path) -> None:
+    with answering(socket_path, Refused("usage", "this is no request: run_dry")):
+        finished = ask("query", "--explain-latency", SQL, "--output", "json", socket=socket_path)
+    assert finished.code == 0, finished.err
+    explained = json.loads(finished.out)
+    assert (explained["agents"], explained["sampled"], explained["late_share"]) == (3, 0, None)
+    assert explained["evidence"] == "assumed"
+
+
+def test_a_job_in_python_is_explained_without_its_code(socket_path: Path, tmp_path: Path) -> None:
+    plain, mapped = tmp_path / "plain.py", tmp_path / "mapped.py"
+    plain.write_text(JOB.format(query=SQL))
+    mapped.write_text(
+        JOB.format(query=SQL) + "\n    reads = {'path': 'string'}\n\n    def map(self, event):\n        yield event\n"
+    )
+    with answering(socket_path, FOUND) as server:
+        first = ask("submit", "--explain-latency", str(plain), "--output", "json", socket=socket_path)
+        second = ask("submit", "--explain-latency", str(mapped), "--output", "json", socket=socket_path)
+    assert (first.code, second.code) == (0, 0), first.err + second.err
+    assert [json.loads(one.out)["sampled"] for one in (first, second)] == [4, 0]
+    assert sum(isinstance(one, RunDry) for one in server.requests) == 1, "code is not run dry"
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("--explain-latency", "--once", SQL), "--explain-latency is of live queries, without --once"),
+        (("--explain-latency", "--explain", SQL), "either --explain or --explain-latency"),
+        (("--explain-latency", "--output", "csv", SQL), "prints a table or, with --output json, an object"),
+        (("--explain-latency", "SELECT COUNT(*) FROM web"), "EXPLAIN LATENCY is of live queries: add windows"),
+        (("--explain-latency", "SELECT COUNT(*) FROM app('x') WINDOWING 1 SECOND"), "no live job reads"),
+    ],
+)
+def test_what_cannot_be_explained_is_refused_in_a_line(socket_path: Path, words: tuple[str, ...], why: str) -> None:
+    with answering(socket_path, FOUND):
+        finished = ask("query", *words, socket=socket_path)
+    assert (finished.code, finished.out) == (2, "")
+    assert why in finished.err
+    assert finished.err.count("\n") == 1
+
+
+def test_no_agent_has_the_stream(socket_path: Path) -> None:
+    with answering(socket_path, DryRuns(0, 5, 0)):
+        finished = ask("query", "--explain-latency", SQL, socket=socket_path)
+    assert (finished.code, finished.out) == (2, "")
+    assert "no agent has the stream web" in finished.err
