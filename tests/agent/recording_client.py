@@ -15,7 +15,7 @@ from agent.runtime.messages.jobs import Ask
 from agent.runtime.messages.programs import LogRequest
 from agent.runtime.messages.views.latency import LatencyRequest
 from agent.runtime.model.bundle import Signature
-from agent.runtime.requests.events import Shown, StreamAsked
+from agent.runtime.requests.events import DryRunAsked, Shown, StreamAsked
 from overlay import Id
 
 
@@ -61,6 +61,9 @@ class RecordingClient(AgentObserver):
         self._new.append((None, shown))
 
     def stream_asked(self, asked: StreamAsked) -> None:
+        self._new.append((None, asked))
+
+    def dry_run_asked(self, asked: DryRunAsked) -> None:
         self._new.append((None, asked))
 
     def reply(self, reply: object) -> None:

@@ -14,7 +14,8 @@ from agent.feeding.table_reading import read_table
 from agent.parsing import Parsed
 from agent.runtime.messages.sender import FLEET_GROUP
 from agent.runtime.messages.views.descriptions import DescribedColumn, StreamDescription
-from agent.runtime.requests.events import StreamAsked, StreamSurveyed
+from agent.runtime.messages.views.dry_runs import DryRun, DryRunView
+from agent.runtime.requests.events import DryRunAsked, DryRunsDone, StreamAsked, StreamSurveyed
 from agent.runtime.requests.stream_survey import DEADLINE_S, OPEN_MAX
 
 STREAMS = {"web-a": StreamOptions(), "web-b": StreamOptions(), "api": StreamOptions()}
@@ -111,7 +112,32 @@ def survey(fleet: Fleet, silent: int = 0) -> StreamSurveyed:
 def test_all_agents_say_what_a_stream_holds() -> None:
     found = survey(Fleet(5))
     assert (len(found.answers), found.silent) == (5, 0)
-    assert sum(one.has_stream for one in found.answers) == 3
+    assert sum(one.has_stream for one in found.answers.values()) == 3
+
+
+def test_some_agents_are_asked_for_dry_runs_and_no_others() -> None:
+    fleet = Fleet(5)
+    peers = [agent.node.peer for agent in fleet.agents]
+    told: list[DryRunsDone] = []
+    asker = fleet.agents[0].discovery
+    asker.ask_dry_runs(peers[:3], lambda number: DryRun(FLEET_GROUP, number, {"a": 1}, "ann@a"), told.append, fleet.now)
+    asked = []
+    for _ in range(round(2 * DEADLINE_S / 0.25)):
+        fleet.settle()
+        for number, agent in enumerate(fleet.agents):
+            for notice in client_of(agent).notices():
+                if isinstance(notice, DryRunAsked):
+                    asked.append(number)
+                    assert (notice.message.plan, notice.message.owner) == ({"a": 1}, "ann@a")
+                    view = DryRunView(FLEET_GROUP, notice.message.question, agent.name)
+                    if number != 1:
+                        agent.discovery.give_dry_run(notice, view, fleet.now)
+        fleet.wait(0.25)
+    assert asked == [0, 1, 2]
+    (found,) = told
+    assert found.answers.keys() == {peers[0].node_id, peers[2].node_id}
+    assert found.silent == 1
+    assert asker.is_empty
 
 
 def test_who_does_not_answer_is_counted() -> None:
