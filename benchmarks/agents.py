@@ -10,7 +10,7 @@ from pathlib import Path
 
 from agent.control.messages import Acknowledged
 from elf.client import SyncClient, SyncJob
-from elf.demo.agents.agent_process import Settings
+from elf.demo.agents.agent_process import MODULE, Settings
 from elf.demo.agents.agents import AgentFleet, AgentSpec, StreamFiles
 
 from .events import write_shop_events
@@ -24,10 +24,11 @@ _FIRST_EVENTS = 100
 
 @contextmanager
 def running_agents(
-    agents: int, settings: Settings = (), logs_below: Path | None = None
+    agents: int, settings: Settings = (), logs_below: Path | None = None, module: str = MODULE
 ) -> Iterator[tuple[AgentFleet, Path, float]]:
     """A fleet, the folder its logs belong in (`agent-N/web.json`), and how long it took to be ready. `settings`:
-    further keys of their agent.toml. `logs_below`: the file system that holds the logs."""
+    further keys of their agent.toml. `logs_below`: the file system that holds the logs. `module`: the one that runs
+    agents."""
     with ExitStack() as open_folders:
         folder, logs = (
             Path(open_folders.enter_context(tempfile.TemporaryDirectory(prefix="elf-bench-", dir=below)))
@@ -39,14 +40,14 @@ def running_agents(
         for name in names:
             _log(folder, name, LIVE).parent.mkdir(parents=True)
         write_events(folder, names, LIVE, _FIRST_EVENTS * agents)
-        with AgentFleet(folder / "agents", [_spec(folder, name, settings) for name in names]) as fleet:
+        with AgentFleet(folder / "agents", [_spec(folder, name, settings, module) for name in names]) as fleet:
             yield fleet, folder, time.monotonic() - began
 
 
-def _spec(folder: Path, name: str, settings: Settings) -> AgentSpec:
+def _spec(folder: Path, name: str, settings: Settings, module: str) -> AgentSpec:
     live = StreamFiles(LIVE, (str(_log(folder, name, LIVE)),))
     backlog = StreamFiles(BACKLOG, (str(_log(folder, name, BACKLOG)),), read_from="beginning")
-    return AgentSpec(name, (live, backlog), settings=settings)
+    return AgentSpec(name, (live, backlog), settings=settings, module=module)
 
 
 def start_jobs(clients: Sequence[SyncClient], queries: Sequence[str], agents: int, timeout_s: float) -> float:

@@ -10,7 +10,10 @@ nothing, which means UTC), the common log format `17/May/2015:10:05:03 +0000`, T
 1e11 upwards.
 """
 
+import re
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import cache
 
 import numpy as np
@@ -21,6 +24,8 @@ TIME_MS_MIN = -62_135_596_800_000  # 0001-01-01T00:00:00.000Z
 TIME_MS_MAX = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z
 MILLISECONDS_FROM = 100_000_000_000  # epoch numbers of this magnitude are milliseconds (as seconds: the year 5138)
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_OF_RESULTS = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{3})?Z")
 _Bytes = npt.NDArray[np.uint8]
 _Numbers = npt.NDArray[np.int32]  # small numbers: the fields of a time
 _Ints = npt.NDArray[np.int64]
@@ -102,9 +107,13 @@ def parse_times(values: pl.Series) -> pl.Series:
 
 
 def parse_time(text: str) -> int | None:
-    """Milliseconds since the epoch of one text, or None when it is no usable time."""
+    """Milliseconds since the epoch of one text, or None when it is no usable time. As results spell times, it takes
+    some microseconds, else a hundred times that."""
     if not text.isascii():
         return None
+    if _OF_RESULTS.fullmatch(text):
+        with suppress(ValueError):
+            return (datetime.fromisoformat(text) - _EPOCH) // timedelta(milliseconds=1)
     result: int | None = parse_times(pl.Series([text], dtype=pl.String)).item()
     return result
 

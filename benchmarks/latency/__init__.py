@@ -17,6 +17,8 @@ from .model.real import model_real
 from .model.rules import rules
 from .model.search import search
 from .model.simulated import model_simulated
+from .explain import explain
+from .overhead import overhead
 from .schedulers import schedulers
 
 NAME = "latency"
@@ -27,6 +29,8 @@ _MEASURES: dict[str, Callable[[bool], list[Comparison]]] = {
     "model-simulated": lambda quick: model_simulated(quick=quick),
     "search": lambda quick: search(quick=quick),
     "rules": lambda quick: rules(quick=quick),
+    "explain": lambda quick: explain(quick=quick),
+    "overhead": lambda quick: overhead(quick=quick),
 }
 FIGURES = tuple(_MEASURES)
 __all__ = ["FIGURES", "figures", "run", "write_chart"]

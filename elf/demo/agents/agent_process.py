@@ -17,6 +17,8 @@ _LOG_BYTES_MAX = 16 << 20
 """Upper bound on the part of an agent's log that is read; agents themselves log a line per reason and minute."""
 ARCHIVE = "archive"
 """Name of the archive in an agent's folder."""
+MODULE = "elf.demo.agents"
+"""The module that runs agents: the `elf` command on a life line."""
 _PORT_TAKEN = "in use"
 _FAULT_LEVELS = ("error", "critical")
 _FAULT = {"level": "error"}
@@ -47,6 +49,7 @@ class AgentProcess:
         port: int,
         archives: bool = False,
         settings: Settings = (),
+        module: str = MODULE,
     ) -> None:
         self.name = name
         self.folder = folder
@@ -58,7 +61,7 @@ class AgentProcess:
         self._fleet = fleet
         self._streams = streams
         self._archives = archives
-        self._settings = settings
+        self._settings, self._module = settings, module
         self._popen: subprocess.Popen[bytes] | None = None
         self._log_offset = 0
         self._ready = False
@@ -100,7 +103,7 @@ class AgentProcess:
             self._log_offset = log.tell()
             with uninterrupted():
                 self._popen = subprocess.Popen(
-                    [sys.executable, "-m", "elf.demo.agents", "agent", "--config", str(config)],
+                    [sys.executable, "-m", self._module, "agent", "--config", str(config)],
                     stdin=subprocess.PIPE,  # its life line
                     stdout=subprocess.DEVNULL,
                     stderr=log,

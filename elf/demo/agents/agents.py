@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from elf.demo.agents.agent_process import ARCHIVE, AgentProcess, PortTakenError, Settings
+from elf.demo.agents.agent_process import ARCHIVE, MODULE, AgentProcess, PortTakenError, Settings
 from elf.demo.errors import DemoError
 from elf.demo.interruption import uninterrupted
 from overlay import Authority, CreatorFiles, read_public_key
@@ -47,12 +47,13 @@ class StreamFiles:
 @dataclass(frozen=True, slots=True)
 class AgentSpec:
     """One agent to start; the authority draws the `node_id` if it is not given. `settings`: further keys of
-    agent.toml."""
+    agent.toml. `module`: the one that runs it."""
 
     name: str
     streams: tuple[StreamFiles, ...]
     node_id: int | None = None
     settings: Settings = ()
+    module: str = MODULE
 
 
 class AgentFleet:
@@ -194,6 +195,7 @@ class AgentFleet:
                 port=self._new_port(),
                 archives=self._archives,
                 settings=agent.settings,
+                module=agent.module,
             )
             credentials = authority.issue(agent.name, node_id=agent.node_id)
             process.keep(authority.certificate_pem, credentials)

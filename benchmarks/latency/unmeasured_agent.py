@@ -1,0 +1,36 @@
+"""An agent that does not measure how long its panes take: no path goes with its runs, so nothing above is counted.
+
+`python -m benchmarks.latency.unmeasured_agent agent --config FILE`. ELF has no switch for that.
+"""
+
+import os
+import runpy
+
+from elf.commands.agent import LIMITS
+from elf.demo.agents.__main__ import hold_on
+
+
+def leave_unmeasured() -> None:
+    """Puts an object in the place of the one that times panes which does nothing."""
+    for name, limit in LIMITS.items():
+        os.environ.setdefault(name, limit)  # read when Polars is loaded
+    from agent.runtime.ingest import operator_pool
+    from agent.runtime.ingest.seal_timing import SealTiming
+
+    class NoTiming(SealTiming):
+        def close(self, upto: int, pane_ms: int | None, grace_ms: int) -> None:
+            """Leaves the path out."""
+
+        def begin(self) -> None:
+            """Does nothing."""
+
+        def inserted(self) -> None:
+            """Does nothing."""
+
+    setattr(operator_pool, SealTiming.__name__, NoTiming)
+
+
+if __name__ == "__main__":
+    hold_on()
+    leave_unmeasured()
+    runpy.run_module("elf", run_name="__main__")
