@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from io import RawIOBase
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -17,17 +18,18 @@ _TIME_BYTES = len("2026-03-02T12:00:00.000Z")
 
 
 class Replay:
-    """`with Replay(sample_folder, paths, rate):` writes about `rate` events a second, the same share to each path.
+    """`with Replay(sample_folder, logs, rate):` writes about `rate` events a second, the same share to each log: a
+    path, or what is open for writing without a buffer.
 
     `written` counts what is in the files. A tick that comes late writes what is due by then, so the rate holds.
     """
 
-    def __init__(self, sample: Path, paths: Sequence[Path], rate: float) -> None:
+    def __init__(self, sample: Path, logs: Sequence[Path | RawIOBase], rate: float) -> None:
         path = write_shop_events(sample, _SAMPLE, files=1).paths[0]
         lines = path.read_bytes().splitlines(keepends=True)
         assert all(line.startswith(_FIELD) for line in lines)
         self._tails = [line[len(_FIELD) + _TIME_BYTES :] for line in lines]
-        self._files = [path.open("ab", buffering=0) for path in paths]
+        self._files = [log.open("ab", buffering=0) if isinstance(log, Path) else log for log in logs]
         self._rate = rate
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="replay")

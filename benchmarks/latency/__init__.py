@@ -20,6 +20,7 @@ from .model.simulated import model_simulated
 from .explain import explain
 from .overhead import overhead
 from .schedulers import schedulers
+from .spark import spark
 
 NAME = "latency"
 _MEASURES: dict[str, Callable[[bool], list[Comparison]]] = {
@@ -31,6 +32,7 @@ _MEASURES: dict[str, Callable[[bool], list[Comparison]]] = {
     "rules": lambda quick: rules(quick=quick),
     "explain": lambda quick: explain(quick=quick),
     "overhead": lambda quick: overhead(quick=quick),
+    "spark": lambda quick: spark(quick=quick),
 }
 FIGURES = tuple(_MEASURES)
 __all__ = ["FIGURES", "figures", "run", "write_chart"]

@@ -44,7 +44,7 @@ def explain(*, quick: bool) -> list[Comparison]:
 
 
 def _in_new_process(agents: int, classes: int) -> float:
-    with get_context("spawn").Pool(1) as pool:
+    with get_context("fork").Pool(1) as pool:
         return pool.apply(_took_s, (agents, classes))
 
 
