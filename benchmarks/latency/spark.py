@@ -39,7 +39,7 @@ FULL_S, QUICK_S = 60.0, 20.0
 """Time for which windows are counted."""
 WARM_S, QUICK_WARM_S = 30.0, 10.0
 """Time from the first windows on after which they are counted: the first micro-batches take seconds."""
-_START_S = 120.0
+_START_S = 180.0
 """Time in which Spark has to begin, and then to bring its first windows."""
 _LEAST = 10
 """Windows below which there is nothing to tell."""
