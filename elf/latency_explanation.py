@@ -66,10 +66,10 @@ class LatencyExplanation(msgspec.Struct, frozen=True):
 
     `limit_ms`: what WITHIN states, None without it. `known_from`: the job whose measurements it is made of; "" for
     none. `sampled`: the agents that have run the query over the last lines of their logs, and `doubts` why their rates
-    are not believed, each with the number of agents. `clipped`: numbers of agents that cannot be. `late_share`: that of
-    events that come after the grace, None where it is not known. `largest_rate`: events a second up to which the limit
-    holds, None for more than can be said or without limit. `doubled_ms`: the quantile at twice the rate. `verdict`:
-    whether the limit can be met, in words.
+    are not believed, or not known, each with the number of agents. `clipped`: numbers of agents that cannot be.
+    `late_share`: that of events that come after the grace, None where it is not known. `largest_rate`: events a second
+    up to which the limit holds, None for more than can be said or without limit. `doubled_ms`: the quantile at twice
+    the rate. `verdict`: whether the limit can be met, in words.
     """
 
     query: str
@@ -169,7 +169,7 @@ def explanation(
         measured.rate,
         "" if told is None else told.app,
         len(samples),
-        dict(Counter(one.doubt for one in samples if one.doubt)),
+        _doubts(dry),
         0 if dry is None else dry.clipped,
         late_share(lateness(samples), measured.setting.grace),
         now.evidence.label,
@@ -182,6 +182,14 @@ def explanation(
         list(_knobs(measured.setting, best)),
         verdict,
     )
+
+
+def _doubts(dry: DryRuns | None) -> dict[str, int]:
+    if dry is None:
+        return {}
+    without = {"not run": len(dry.refused), "no answer": dry.unanswered}
+    doubts = Counter(one.doubt for one in dry.samples if one.doubt)
+    return dict(doubts) | {why: agents for why, agents in without.items() if agents}
 
 
 def _phases(now: Prediction) -> Iterable[PhasePrediction]:

@@ -79,18 +79,23 @@ def test_a_query_that_nobody_measures_is_run_dry(socket_path: Path, words: tuple
 
 @pytest.mark.parametrize("doubt", ["standstill", "clock"])
 def test_what_is_doubted_is_said_and_assumed(socket_path: Path, doubt: str) -> None:
-    dry = DryRuns(4, 4, 0, [sample("web-1", 0.0, doubt), sample("web-2", 0.0, doubt)], clipped=7)
+    dry = DryRuns(4, 4, 0, [sample("web-1", 0.0, doubt), sample("web-2", 0.0, doubt)], unanswered=1, clipped=7)
     with answering(socket_path, dry):
         table = ask("query", "--explain-latency", SQL, socket=socket_path)
         data = json.loads(ask("query", "--explain-latency", SQL, "--output", "json", socket=socket_path).out)
-    assert (data["evidence"], data["events_s"], data["doubts"], data["clipped"]) == ("assumed", 0.0, {doubt: 2}, 7)
+    assert (data["evidence"], data["events_s"], data["doubts"], data["clipped"]) == (
+        "assumed",
+        0.0,
+        {doubt: 2, "no answer": 1},
+        7,
+    )
     assert {one["evidence"] for one in data["phases"] if one["phase"] not in ("close", "read wait", "seal wait")} == {
         "assumed"
     }
     assert data["quantile_ms"] > data["mean_ms"]
     assert data["verdict"] == "much of it is assumed, not measured"
     said = " ".join(table.out.split())
-    assert f"no rate is known; {doubt} at 2; 7 numbers cannot be" in said
+    assert f"no rate is known; {doubt} at 2; no answer at 1; 7 numbers cannot be" in said
 
 
 def test_an_agent_of_the_release_before_assumes_all(socket_path: Path) -> None:

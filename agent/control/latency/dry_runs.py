@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+import msgspec
 import polars as pl
 import trio
 
@@ -124,7 +125,8 @@ class DryRunQuestions:
         self._driver.do(partial(self._agent.discovery.ask_dry_runs, some_of(having), question, done.resolve))
         told = await done.wait()
         views = () if told is None else tuple(told.answers.values())
-        return described(views, len(having), asked, found.silent)
+        runs = described(views, len(having), asked, found.silent)
+        return msgspec.structs.replace(runs, unanswered=min(len(having), ASKED_MAX) - len(views))
 
 
 def _question(plan: ql.Plan, owner: str, number: int) -> DryRun:
@@ -148,4 +150,4 @@ def described(views: Iterable[DryRunView], agents: int, asked: int, silent: int)
         sample, changed = clipped(view)
         samples.append(sample)
         count += changed
-    return control.DryRuns(agents, asked, silent, samples, refused, count)
+    return control.DryRuns(agents, asked, silent, samples, refused, clipped=count)

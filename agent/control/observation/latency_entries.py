@@ -90,8 +90,8 @@ class AgentSample(msgspec.Struct, frozen=True):
 
 class DryRuns(msgspec.Struct, frozen=True, tag="dry_runs"):
     """Dry runs of a query: `agents` have its stream, of `asked` ones, of which `silent` have not answered. Some of them
-    have run it: `samples`; others say why not: `refused`. `clipped`: numbers that cannot be, which count as the nearest
-    that can.
+    have run it: `samples`; others say why not: `refused`; `unanswered` ones have not answered in time. `clipped`:
+    numbers that cannot be, which count as the nearest that can.
     """
 
     agents: int
@@ -99,4 +99,5 @@ class DryRuns(msgspec.Struct, frozen=True, tag="dry_runs"):
     silent: int
     samples: list[AgentSample] = []
     refused: dict[str, str] = {}
+    unanswered: int = 0
     clipped: int = 0

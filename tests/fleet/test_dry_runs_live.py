@@ -1,0 +1,47 @@
+"""Real agents run a query dry before anything runs, and tell what they find."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from elf_process import elf as elf_process
+from numbered_lines import Writer
+
+import elf
+from elf.demo.agents.agents import AgentFleet, AgentSpec, StreamFiles
+from query.latency import Phase
+
+pytestmark = pytest.mark.live
+NAMES = ("agent-1", "agent-2", "agent-3")
+SQL = "SELECT id, COUNT(*) AS n FROM web GROUP BY id WINDOWING 1 SECOND WITHIN 2 SECONDS"
+OF_WORK = {Phase.PARSE, Phase.INSERT, Phase.SEAL, Phase.COMBINE, Phase.FINISH}
+LINES = 500
+
+
+def test_agents_tell_what_a_query_would_cost_them_and_nothing_runs(tmp_path: Path) -> None:
+    writers = [Writer(tmp_path / f"{name}.json", 1_000_000 * place) for place, name in enumerate(NAMES)]
+    specs = [AgentSpec(name, (StreamFiles("web", (str(tmp_path / f"{name}.json"),)),)) for name in NAMES]
+    for writer in writers:
+        writer.log.write_text('{"time": "2026-01-01T00:00:00Z", "id": -1}\n' * LINES)
+    with AgentFleet(tmp_path / "agents", specs) as fleet, ExitStack() as writing:
+        for writer in writers:
+            writing.enter_context(writer.writing())
+        socket = fleet.socket(NAMES[0])
+        with elf.connect_sync(socket) as client:
+            found = client.run_dry(SQL)
+            assert client.jobs() == []
+        shown = elf_process("query", "--explain-latency", SQL, "--output", "json", "--socket", str(socket))
+        assert fleet.faults() == []
+    assert (found.agents, found.asked, found.refused, found.clipped) == (3, 3, {}, 0)
+    assert {one.agent for one in found.samples} <= set(NAMES)
+    assert len(found.samples) + found.unanswered == 3
+    for one in found.samples:
+        assert one.lines >= LINES
+        assert set(one.costs) == OF_WORK
+    assert shown.code == 0, shown.err
+    explained = json.loads(shown.out)
+    assert explained["agents"] == 3
+    assert explained["known_from"] == ""
