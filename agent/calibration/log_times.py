@@ -61,7 +61,7 @@ def log_times(times: Times, arrival_ms: int, written_ms: float, wall_ms: int, pa
 
 
 def all_times(logs: Sequence[LogTimes]) -> LogTimes:
-    """Those of an agent with several logs: rates add up; where none is known, the first doubt stays. A clock that is
+    """The times of all logs of an agent: rates add up; where none is known, the first doubt stays. A clock that is
     wrong in one of them makes all doubtful."""
     if not logs:
         return LogTimes(0.0, "few lines", PhaseStatistics())

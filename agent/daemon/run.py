@@ -228,8 +228,7 @@ class Daemon(AgentObserver):
         self._reload = ConfigReload(config, self._put_in_force, self._life_signs.reloading, self._life_signs.reloaded)
         self._access = Access(config.name, standing_rules(os.geteuid(), os.getegid(), config.access))
         self._taps = RemoteTaps(pump, agent, self._access, lambda: self._reload.config.streams, wall_ms)
-        self._calibration = CalibrationKeeper(config.data_directory / CALIBRATION_FILE, _version, WorkClock())
-        self._dry_runs = self._new_dry_runs()
+        self._calibration, self._dry_runs = self._new_dry_runs()
         self._requests = self._new_requests()
         self._control = ControlServer(
             config.control_socket, self._requests.answer, agent=config.name, rules=lambda: self._access.rules
@@ -336,11 +335,13 @@ class Daemon(AgentObserver):
             departure=self._departure,
         )
 
-    def _new_dry_runs(self) -> DryRunAnswers:
-        """The answers to agents that ask what a query would cost here."""
+    def _new_dry_runs(self) -> tuple[CalibrationKeeper, DryRunAnswers]:
+        """The costs of work on this machine, and the answers to agents that ask what a query would cost here."""
+        kept = CalibrationKeeper(self._config.data_directory / CALIBRATION_FILE, _version, WorkClock())
         clocks = DryRunClocks(WorkClock(), time.monotonic, wall_ms)
-        machine, streams = (lambda: self._calibration.costs), (lambda: self._reload.config.streams)
-        return DryRunAnswers(self._pump, self._agent, self._access, streams, machine, clocks)
+        return kept, DryRunAnswers(
+            self._pump, self._agent, self._access, lambda: self._reload.config.streams, lambda: kept.costs, clocks
+        )
 
     def _remote_clients(self) -> RemoteClients | None:
         """The service for clients elsewhere, if the agent listens for any."""

@@ -141,7 +141,7 @@ def some_of(agents: Sequence[Peer]) -> list[Peer]:
 
 
 def described(views: Iterable[DryRunView], agents: int, asked: int, silent: int) -> control.DryRuns:
-    """What agents have told, which may be anything, for a client."""
+    """The answers of agents, which may hold anything, for a client."""
     samples, refused, count = [], {}, 0
     for view in sorted(views, key=lambda one: one.agent):
         if view.refusal:

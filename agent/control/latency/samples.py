@@ -69,7 +69,7 @@ def _clipped_cost(parts: Sequence[float], limit: _Limit) -> CostParts:
 
 
 def with_samples(known: Measured, samples: Sequence[AgentSample]) -> Measured:
-    """What is known of a query, with what dry runs have found. A rate that a live job has measured is kept. Where no
+    """Adds what dry runs have found to what is known of a query. A rate that a live job has measured is kept. Where no
     rate is known, what the work costs is no more than assumed."""
     if not samples:
         return known
