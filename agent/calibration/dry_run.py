@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import cycle
+from itertools import cycle, islice
 
 import numpy as np
 
@@ -30,7 +30,7 @@ TAIL_BYTES = 4 << 20
 LOGS_MAX = 8
 """Upper bound on the logs that are read, those that were written last."""
 RUN_S = 1.5
-"""Time after which no further block is begun."""
+"""Time after which no further block is begun; each log has half of what is left of it."""
 BLOCK_SIZES = (1 << 13, 1 << 15, 1 << 17, 1 << 19)
 """Sizes of the blocks that are taken in turn: pieces of unlike sizes tell what each one costs from what lines do."""
 
@@ -79,17 +79,18 @@ def run_dry(
     work = TimedWork(JobFunction(plan), worked)
     begun_s, begun = worked(), timer()
     times: list[LogTimes] = []
-    logs = [(stream, end) for stream in streams for end in _ends(stream)][:LOGS_MAX]
-    for number, (stream, end) in enumerate(logs, 1):
+    logs = ((stream, end) for stream in streams for end in _ends(stream))
+    for one, end in islice(logs, LOGS_MAX):
+        upto = timer() + (begun + RUN_S - timer()) / 2
         try:
-            form = sniff(end.head, end.path, stream.format, stream.time_field)
+            form = sniff(end.head, end.path, one.format, one.time_field)
         except SourceError:
             continue
         times.append(_times(form, end, wall_ms, plan.windowing.pane_ms))
         for block in _blocks(end.end):
-            if timer() - begun >= RUN_S * number / len(logs):
+            if timer() >= upto:
                 break
-            work.take(stream.name, block, form, wall_ms)
+            work.take(one.name, block, form, wall_ms)
     share = share_of_processor(worked() - begun_s, timer() - begun)
     costs = _costs(work, machine)
     return DryRunResult(work.lines, work.selectivity, all_times(times), work.law, work.group_bytes, costs, share)
