@@ -18,7 +18,7 @@ pytestmark = pytest.mark.live
 NAMES = ("agent-1", "agent-2", "agent-3")
 SQL = "SELECT id, COUNT(*) AS n FROM web GROUP BY id WINDOWING 1 SECOND WITHIN 2 SECONDS"
 OF_WORK = {Phase.PARSE, Phase.INSERT, Phase.SEAL, Phase.COMBINE, Phase.FINISH}
-LINES = 500
+LINES = 5_000
 
 
 def test_agents_tell_what_a_query_would_cost_them_and_nothing_runs(tmp_path: Path) -> None:
