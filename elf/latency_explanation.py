@@ -31,6 +31,7 @@ from elf.terminal.terminal import printable
 from query.latency import (
     LatencyRefusal,
     Measured,
+    PhaseStatistics,
     Prediction,
     Setting,
     largest_rate,
@@ -110,7 +111,7 @@ def explained_latency(
     if found.app is not None and told is None:
         raise UsageError("no live job reads this one's results yet: EXPLAIN LATENCY is of queries over streams")
     is_same = told is not None and is_same_work(parsed, told.query)
-    dry = _dry_runs(client, text) if is_run_dry and not is_same else None
+    dry = _dry_runs(client, text) if is_run_dry else None
     agents = told.contributors if told is not None else 0
     agents = agents or (dry.agents if dry is not None else client.survey(found.streams_read).agents)
     if not agents:
@@ -118,7 +119,7 @@ def explained_latency(
             f"no agent has the stream {found.streams_read}: elf status and SHOW STREAMS list what is there"
         )
     measured = known_of(found, told, agents, is_same=is_same)
-    if dry is not None:
+    if dry is not None and not is_same:  # else of them only what they tell of late lines
         measured = with_samples(measured, dry.samples)
     return explanation(shown, found, measured, told, dry)
 
@@ -150,7 +151,7 @@ def explanation(
     """The explanation of a query of this text, by what is known of it."""
     within, samples = found.within, [] if dry is None else dry.samples
     percent = DEFAULT_PERCENT if within is None else percent_of(within)
-    share = percent / 100
+    share, late = percent / 100, lateness(samples)
     now = predict(measured.setting, measured, share)
     limit_s = None if within is None else within.limit_ms / 1000
     most = None if limit_s is None else largest_rate(measured.setting, measured, limit_s, share)
@@ -171,7 +172,7 @@ def explanation(
         len(samples),
         _doubts(dry),
         0 if dry is None else dry.clipped,
-        late_share(lateness(samples), measured.setting.grace),
+        late_share(late, measured.setting.grace),
         now.evidence.label,
         _ms(now.mean),
         _ms(now.quantile),
@@ -179,7 +180,7 @@ def explanation(
         _ms(predict(measured.setting, measured, share, 2 * measured.rate).quantile),
         most if most is None or math.isfinite(most) else None,
         list(_phases(now)),
-        list(_knobs(measured.setting, best)),
+        list(_knobs(measured.setting, best, late)),
         verdict,
     )
 
@@ -197,10 +198,12 @@ def _phases(now: Prediction) -> Iterable[PhasePrediction]:
         yield PhasePrediction(phase.label, _ms(one.mean), _ms(one.quantile), _ms(one.part), one.evidence.label)
 
 
-def _knobs(now: Setting, best: Setting | None) -> Iterable[Knob]:
+def _knobs(now: Setting, best: Setting | None, late: PhaseStatistics) -> Iterable[Knob]:
     def of(one: Setting) -> Mapping[str, str]:
         looks = f"each {1000 * one.look:g} ms" + (", and when a pane is due" if one.on_due else "")
-        return {"grace": f"{1000 * one.grace:g} ms", "looks at files": looks, "trees": str(one.trees)}
+        left_out = late_share(late, one.grace)
+        grace = f"{1000 * one.grace:g} ms" + ("" if left_out is None else f", {100 * left_out:.2g} % come later")
+        return {"grace": grace, "looks at files": looks, "trees": str(one.trees)}
 
     chosen = {} if best is None else of(best)
     return [Knob(name, value, chosen.get(name, "")) for name, value in of(now).items()]

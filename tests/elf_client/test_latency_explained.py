@@ -14,6 +14,7 @@ from agent.control.messages import (
     GetJobs,
     GetLatency,
     JobEntry,
+    JobLatency,
     Jobs,
     Refused,
     RunDry,
@@ -21,7 +22,10 @@ from agent.control.messages import (
     SurveyRequest,
 )
 from agent.control.observation.latency_entries import AgentSample
-from query.latency import Phase, PhaseStatistics
+from agent.control.observation.latency_view import described_latency
+from agent.runtime.messages.views.latency import LatencyView
+from overlay import Id
+from query.latency import AGENT_PHASES, Phase, PhaseStatistics, phases_to_bytes
 
 SQL = "SELECT path, COUNT(*) AS n FROM web GROUP BY path WINDOWING 1 SECOND WITHIN 2 SECONDS"
 OF_WORK = (Phase.PARSE, Phase.INSERT, Phase.SEAL, Phase.COMBINE, Phase.FINISH)
@@ -40,15 +44,29 @@ def sample(agent: str, rate: float = 100.0, doubt: str = "") -> AgentSample:
     return AgentSample(agent, 5_000, rate, doubt, 0.5, (2.0, 0.5, 10.0), 20.0, LATE, costs, 0.5)
 
 
+def measured() -> JobLatency:
+    """What a job has measured: 20 ms in each phase, as 400 times before."""
+    each = PhaseStatistics()
+    for _ in range(400):
+        each.add(0.02)
+    parts, nothing = phases_to_bytes(dict.fromkeys(AGENT_PHASES, each)), PhaseStatistics().to_bytes()
+    return described_latency(
+        LatencyView(
+            Id(7), "shop", "web-1", SQL, 0, None, 400, 0, 0, nothing, nothing,
+            phases_to_bytes(dict.fromkeys(Phase, each)), 0, [], [], parts, [], events_s=8_000.0, agents=8,
+        )
+    )  # fmt: skip
+
+
 def answering(path: Path, dry: DryRuns | Refused, *jobs: JobEntry) -> ScriptedAgent:
-    """An agent with these jobs, of which nothing is measured, and these dry runs."""
+    """An agent with these jobs, which have measured the same, and these dry runs."""
 
     def script(conversation: Conversation) -> None:
         match conversation.request:
             case RunDry():
                 conversation.send(dry)
             case GetLatency():
-                conversation.send(Refused("unavailable", "no master"))
+                conversation.send(measured())
             case GetJobs():
                 conversation.send(Jobs(list(jobs)))
             case SurveyRequest():
@@ -75,6 +93,16 @@ def test_a_query_that_nobody_measures_is_run_dry(socket_path: Path, words: tuple
     assert explained["late_share"] == pytest.approx(0.02)
     assert "4, 400 events a second in all; sampled in the logs of 4" in table.out
     assert "2 % come after GRACE" in table.out
+
+
+def test_what_a_job_has_measured_is_believed_and_logs_tell_of_late_lines_alone(socket_path: Path) -> None:
+    job = JobEntry("shop", "ab" * 16, "web", SQL, "web-1", 1, 1, 8, 8, False, None)
+    with answering(socket_path, FOUND, job):
+        explained = json.loads(ask("query", "--explain-latency", SQL, "--output", "json", socket=socket_path).out)
+    assert {one["evidence"] for one in explained["phases"]} == {"measured"}
+    assert (explained["agents"], explained["events_s"], explained["known_from"]) == (8, 8_000.0, "shop")
+    assert explained["late_share"] == pytest.approx(0.02)
+    assert explained["knobs"][0]["now"] == "500 ms, 2 % come later"
 
 
 @pytest.mark.parametrize("doubt", ["standstill", "clock"])
