@@ -13,11 +13,11 @@ from benchmarks.report import Comparison
 
 from .charts import write_chart
 from .due_looks import due_looks
+from .explain import explain
 from .model.real import model_real
 from .model.rules import rules
 from .model.search import search
 from .model.simulated import model_simulated
-from .explain import explain
 from .overhead import overhead
 from .schedulers import schedulers
 from .spark import spark
