@@ -17,7 +17,7 @@ class Consolidator:
     `layout` combines the frames: a `Layout`, or another object with `empty` and `combine`. A pane's frame has one row
     for each (pane, key), ordered as a tree's flush; a window's has the same columns, with the window's start as `pane`.
     Windows share work, of all sizes: see `cbt.windows.window_plan`. `difference`: how frames are taken off, if that is
-    not known by the layout. Raises ValueError for window sizes as `PanePlan` does.
+    not known by the layout. `pane_ms`: as of `PanePlan`. Raises ValueError for window sizes as `PanePlan` does.
 
     >>> from cbt import Aggregate, Key, Layout
     >>> layout = Layout([Key("path", "string")], [Aggregate("hits", "count", None, "any")])
@@ -31,8 +31,14 @@ class Consolidator:
     10 30 [('/b', 1)]
     """
 
-    def __init__(self, layout: Mergeable, sizes: Sequence[WindowSize], difference: Difference | None = None) -> None:
-        self.plan = PanePlan(sizes)
+    def __init__(
+        self,
+        layout: Mergeable,
+        sizes: Sequence[WindowSize],
+        difference: Difference | None = None,
+        pane_ms: int | None = None,
+    ) -> None:
+        self.plan = PanePlan(sizes, pane_ms)
         self._windows = SharedWindows(layout, self.plan, difference or Difference.of(layout))
         self._complete: int | None = None  # every pane before this time is added
         self._ended = self._yielding = False

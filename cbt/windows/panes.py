@@ -67,10 +67,11 @@ class WindowSize:
 
 
 class PanePlan:
-    """The panes that a job's windows are made of: `pane_ms` is the greatest common divisor of all sizes and slides.
+    """The panes that a job's windows are made of: `pane_ms` is the greatest common divisor of all sizes and slides, or
+    a part of it.
 
     Panes and windows are named by their start, in ms since the Unix epoch. Raises ValueError without window
-    sizes, or if the longest has more than 100 000 panes.
+    sizes, if the longest has more than 100 000 panes, or for panes that are no part of what sizes have in common.
 
     >>> plan = PanePlan([WindowSize(15_000, 5_000), WindowSize.tumbling(30_000)])
     >>> plan.pane_ms, plan.panes_max
@@ -79,11 +80,16 @@ class PanePlan:
     range(10000, 25000, 5000)
     """
 
-    def __init__(self, sizes: Sequence[WindowSize]) -> None:
+    def __init__(self, sizes: Sequence[WindowSize], pane_ms: int | None = None) -> None:
         if not sizes:
             raise ValueError("there are no windows without a size")
         self.sizes = tuple(sorted(set(sizes)))
-        self.pane_ms = gcd(*(size.slice_ms for size in self.sizes))
+        common_ms = gcd(*(size.slice_ms for size in self.sizes))
+        self.pane_ms = pane_ms or common_ms
+        if self.pane_ms < 1 or common_ms % self.pane_ms:
+            raise ValueError(
+                f"panes of {self.pane_ms} ms are no parts of the {common_ms} ms that windows have in common"
+            )
         self.size_max_ms = max(size.size_ms for size in self.sizes)
         if self.panes_max > _PANES_MAX:
             raise ValueError(

@@ -159,14 +159,14 @@ def plan_windows(panes: PanePlan, *, subtracts: bool, hidden: Iterable[WindowSiz
     >>> plan.period_ms // minute, plan.inputs
     (60, 86.0)
     """
-    return _planned(panes.sizes, subtracts, frozenset(hidden))
+    return _planned(panes.sizes, panes.pane_ms, subtracts, frozenset(hidden))
 
 
 @lru_cache(PLANS_KEPT)
-def _planned(sizes: tuple[WindowSize, ...], subtracts: bool, hidden: frozenset[WindowSize]) -> WindowPlan:
+def _planned(sizes: tuple[WindowSize, ...], pane_ms: int, subtracts: bool, hidden: frozenset[WindowSize]) -> WindowPlan:
     for takes_off in (True, False) if subtracts else (False,):
         with suppress(_TooManyStepsError):
-            return _Planner(PanePlan(sizes), takes_off).best(hidden)
+            return _Planner(PanePlan(sizes, pane_ms), takes_off).best(hidden)
     return WindowPlan(sizes, frozenset(), frozenset(sizes), {}, inf, lcm(*_slides(sizes)), is_plain=True)
 
 

@@ -332,6 +332,18 @@ class Plan:
         return self.is_divisible and not (self.order and self.limit is not None)
 
     @property
+    def can_be_cut(self) -> bool:
+        """Whether shorter panes would give the same rows: of windows that are shown once, with groups whose states can
+        be merged in any order without a trace."""
+        windowing = self.windowing
+        if windowing is None or windowing.session is not None or windowing.changes or self.kind != "aggregate":
+            return False
+        if self.reads_rows or self.reads_types or self.outer is not None or self.beyond_groups == "error":
+            return False
+        functions = (aggregate_function(one.function.upper()) for one in self.aggregates)
+        return not any(one.is_of_job or one.error is not None or one.limit is not None for one in functions)
+
+    @property
     def event_columns(self) -> tuple[PlanColumn, ...]:
         """The columns of events as expressions see them, the joined ones too."""
         return self.columns if self.join is None else (*self.columns, *self.join.columns)

@@ -52,8 +52,8 @@ class Session:
 @dataclass(frozen=True, slots=True)
 class Windowing:
     """The windows of a query: `sizes` in ascending order, or a `session`. `changes`: windows are also shown while they
-    are open. `grace_ms`: the time for which late events are awaited; None for the job's default. `part_ms`: the panes
-    of windows whose changes are shown have this length; None for up to PARTS_MAX of a second or more.
+    are open. `grace_ms`: the time for which late events are awaited; None for the job's default. `part_ms`: panes have
+    this length, and not all that sizes and slides have in common or, for changes, up to PARTS_MAX parts of it.
 
     >>> Windowing((PlanWindowSize(600_000, 60_000),)).pane_ms
     60000
@@ -75,10 +75,28 @@ class Windowing:
 
     @property
     def pane_ms(self) -> int:
-        """The length of a pane (ms): the greatest common divisor of sizes and slides or, for changes, a part of it."""
+        """The length of a pane (ms): the greatest common divisor of sizes and slides, or a part of it."""
         if self.session is not None:
             return _part(self.session.gap_ms)
-        return (self.part_ms or _part(self.common_ms)) if self.changes else self.common_ms
+        return self.part_ms or (_part(self.common_ms) if self.changes else self.common_ms)
+
+    @property
+    def cuts(self) -> int:
+        """The number of panes that what sizes and slides have in common is cut into."""
+        return 1 if self.session is not None else self.common_ms // self.pane_ms
+
+    def cut(self, cuts: int) -> Windowing:
+        """The windows with what their sizes and slides have in common cut into so many panes, of a size. Raises
+        WindowsError where that cannot be.
+
+        >>> Windowing((PlanWindowSize(1_000, 1_000),)).cut(4).pane_ms
+        250
+        """
+        if cuts < 1 or self.common_ms % cuts:
+            raise WindowsError(f"{self.common_ms:,} ms cannot be cut into {cuts:,} panes")
+        windowing = replace(self, part_ms=None if cuts == 1 else self.common_ms // cuts)
+        windowing.check()
+        return windowing
 
     @property
     def common_ms(self) -> int:
@@ -103,7 +121,7 @@ class Windowing:
     @property
     def is_of_panes(self) -> bool:
         """Whether each window is one pane."""
-        return self.is_tumbling and not self.changes
+        return self.is_tumbling and not self.changes and self.part_ms is None
 
     def check(self) -> None:
         """Raises WindowsError for invalid windows."""
@@ -125,8 +143,8 @@ class Windowing:
             raise WindowsError("EMIT CHANGES is for windows of a size: a session comes when it is over")
 
     def _check_sizes(self) -> None:
-        if self.part_ms is not None and not (self.changes and self.part_ms >= 1 and self.common_ms % self.part_ms == 0):
-            raise WindowsError("the parts of windows that change divide them")
+        if self.part_ms is not None and not (self.part_ms >= 1 and self.common_ms % self.part_ms == 0):
+            raise WindowsError("the parts of windows divide them")
         if len(self.sizes) > SIZES_MAX:
             raise WindowsError(f"a query has windows of at most {SIZES_MAX} sizes")
         if any(one.slide_ms > one.size_ms for one in self.sizes):

@@ -32,7 +32,7 @@ class ConsolidatedWindows:
         return cls(function, sizes, windowing.pane_ms)
 
     def __init__(self, function: JobFunction, sizes: Sequence[WindowSize], pane_ms: int) -> None:
-        self._consolidator = Consolidator(_States(function), sizes, function.difference)
+        self._consolidator = Consolidator(_States(function), sizes, function.difference, pane_ms)
         self._pane_ms = pane_ms
 
     def add(self, pane: int, state: pl.DataFrame) -> Iterator[WindowUpdate]:

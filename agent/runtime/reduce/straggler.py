@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import NamedTuple
 
+from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.versions import Versions
 from agent.runtime.model import contributors
 from agent.runtime.model.panes import END, FIRST_PANE
@@ -93,7 +94,7 @@ class StragglerPolicy:
     def of_sources(cls, versions: Versions) -> StragglerPolicy:
         """The policy for the sources of a job's tree nodes: that of its query, for all of its versions' panes."""
         newest = versions.newest.function
-        longest_ms = max(one.function.pane_ms or END for one in versions)
+        longest_ms = max(_whole_pane_ms(one.function) for one in versions)
         if newest.self_paced:
             return cls(SELF_PACED_STRAGGLER_TIMEOUT_S, LAG_PANES * longest_ms, longest_ms)
         stated = newest.plan.stragglers
@@ -129,6 +130,12 @@ class StragglerPolicy:
             return None
         upto = most - self.pane_ms if self.is_full(runs) else most - self.lag_ms + self.pane_ms
         return upto if upto > reached else None
+
+
+def _whole_pane_ms(function: JobFunction) -> int:
+    """The length of a pane (ms) as the query has it, cut or not."""
+    windowing = function.plan.windowing
+    return (function.pane_ms or END) * (1 if windowing is None or windowing.changes else windowing.cuts)
 
 
 class AgentClocks:
