@@ -28,6 +28,7 @@ from agent.control import messages as control_messages
 from agent.control.control_service import ControlService
 from agent.control.departure import Departure
 from agent.control.latency.dry_runs import DryRunAnswers, DryRunClocks
+from agent.control.latency.replanning import PlanningThread
 from agent.control.observation.fleet_tap import RemoteTaps
 from agent.control.observation.fleet_view import own_description
 from agent.control.reload.config_reload import ConfigReload
@@ -69,6 +70,7 @@ from agent.runtime.copies.service import CopyOptions
 from agent.runtime.function.spill import SpillArea
 from agent.runtime.ingest.feed import StreamOptions
 from agent.runtime.keyed.hosting.options import KeyedOptions
+from agent.runtime.master.latency.live_plan import PlanQuestion
 from agent.runtime.messages.job_records import JobRecord
 from agent.runtime.messages.views.descriptions import SampleStream
 from agent.runtime.requests.events import AgentAsked, AgentObserver, DryRunAsked, Shown, StreamAsked
@@ -224,6 +226,7 @@ class Daemon(AgentObserver):
         self._identity_watch = IdentityWatch(config, self._transport)
         self._renewal = Renewal(config.identity, lambda: self._transport.admission.trust.identity, chance)
         self._witness = StreamSampler(config.streams, self._pump, agent)
+        self._planning = PlanningThread(lambda answer: pump.do(partial(agent.masters.planned, answer)))
         self._departure = Departure(agent.drain)
         self._reload = ConfigReload(config, self._put_in_force, self._life_signs.reloading, self._life_signs.reloaded)
         self._access = Access(config.name, standing_rules(os.geteuid(), os.getegid(), config.access))
@@ -277,6 +280,7 @@ class Daemon(AgentObserver):
             nursery.start_soon(self._again_and_again, "neighbours", self._keep_neighbours)
             nursery.start_soon(self._again_and_again, "tables", self._tables.run)
             nursery.start_soon(self._again_and_again, "descriptions of streams", self._witness.run)
+            nursery.start_soon(self._again_and_again, "plans", self._planning.run)
             nursery.start_soon(self._again_and_again, "taps of other agents", self._taps.run)
             nursery.start_soon(self._again_and_again, "dry runs", self._dry_runs.run)
             nursery.start_soon(self._again_and_again, "calibration", self._calibration.run)
@@ -427,6 +431,9 @@ class Daemon(AgentObserver):
 
     def dry_run_asked(self, asked: DryRunAsked) -> None:
         self._dry_runs.ask(asked)
+
+    def plan_asked(self, question: PlanQuestion) -> None:
+        self._planning.ask(question)
 
     def rows_unjoinable(self, rows: str, why: str) -> None:
         log.warn("not joined with", rows=rows, why=why)

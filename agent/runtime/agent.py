@@ -143,6 +143,7 @@ class Agent:
         self.deployments = Deployments(name, sender, jobs, directory, programs, code)
         self.recorder = recorder = JobRecorder(self.observer, containment)
         self.masters = JobMasters(name, node, sender, jobs, directory, programs, code, containment, recorder, replicas)
+        self.masters.on_plan_asked = self.observer.plan_asked
         self.failover = Failover(node, sender, directory, self.masters, recorder, MasterSearch(node, sender))
         self.copies = RunCopies(node, sender, jobs, self.masters, directory, self._clock, copies)
         self.drain = Drain(jobs, self.masters, self.failover, sender)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from agent.control.messages import JobLatency
-from agent.control.observation.latency_entries import DurationEntry
+from agent.control.observation.latency_entries import DurationEntry, PlanEntry
 from elf.output.listing import Cell, plain_table
 from elf.terminal.terminal import printable
 
 JOB_TITLES = ("APP", "WITHIN", "RESULTS", "MET %", "MEAN MS", "P50 MS", "P99 MS", "SLOWEST PHASE", "SLOWEST AGENT")
-PHASE_TITLES = ("PHASE", "MEAN MS", "P50 MS", "P99 MS", "SHARE %", "LAST MS", "ALL MEAN", "ALL P99")
+PHASE_TITLES = ("PHASE", "MEAN MS", "P50 MS", "P99 MS", "SHARE %", "LAST MS", "ALL MEAN", "ALL P99", "PLANNED")
 AGENT_TITLES = ("SLOWEST AGENTS", "MEAN MS", "PARTS", "LAST")
 LINES_AROUND = 5
 """Lines beside the rows of jobs: the head, its rule, blanks, what is left out, and the cursor's own."""
@@ -64,6 +64,8 @@ def limit_text(within_ms: int, percent: float | None) -> str | None:
 def latency_table(found: JobLatency) -> RenderableType:
     """Everything that is known of one job's results."""
     head = [Text(printable(f"{found.app}: {' '.join(found.query.split())}")), Text(printable(_summary(found)))]
+    if found.plan is not None:
+        head += [Text(printable(line)) for line in _planned(found.plan)]
     if found.clipped:
         head.append(Text(f"{found.clipped:,} durations could not be, and count as the nearest that can"))
     parts: list[RenderableType] = [*head, _phases(found)]
@@ -85,6 +87,18 @@ def _summary(found: JobLatency) -> str:
     return " · ".join([*said, f"master {found.master}"])
 
 
+def _planned(plan: PlanEntry) -> Iterator[str]:
+    """What was planned against what is measured, and what has come of that."""
+    setting = f"GRACE {plan.grace_ms:,} ms" + (f", panes cut in {plan.cuts:,}" if plan.cuts > 1 else "")
+    if not plan.mean_ms:
+        yield f"{setting} · not planned yet: too few results"
+        return
+    said = f"planned {plan.mean_ms:,.0f} ms on average, {plan.quantile_ms:,.0f} at the limit's share"
+    yield f"{said} · the last results {plan.now_ms:,.0f} · drift {plan.drift_ms:+,.0f} ms · {setting}"
+    if plan.remark:
+        yield plan.remark
+
+
 def _phases(found: JobLatency) -> Table:
     """The phases in their order, their sums, and the results' latency and what no phase accounts for."""
     own = {one.what: one for one in found.parts}
@@ -95,17 +109,20 @@ def _phases(found: JobLatency) -> Table:
         last = found.last.get(one.what) if one.what != AFTER_PUBLICATION else None
         of_all = own.get(one.what)
         every: list[Cell] = [of_all.mean_ms, of_all.p99_ms] if of_all is not None and of_all.count else [None, None]
-        rows.append([one.what, *_durations(one), share if one.count else None, last, *every])
+        planned = None if found.plan is None else found.plan.phases.get(one.what)
+        rows.append([one.what, *_durations(one), share if one.count else None, last, *every, planned])
     measured = [one for one in found.phases if one.what != AFTER_PUBLICATION]
     sum_ms = sum(one.mean_ms * one.count for one in measured) / max(1, found.total.count)
     last_sum_ms = sum(ms for what, ms in found.last.items() if what != AFTER_PUBLICATION)
     has_last = bool(found.last)
+    planned_ms = None if found.plan is None else found.plan.mean_ms
     rows += [
-        ["sum", sum_ms, None, None, None, last_sum_ms if has_last else None, None, None],
-        ["latency", *_durations(found.total), None, found.last_ms if has_last else None, None, None],
-        ["skew", *_durations(found.skew), None, found.last_ms - last_sum_ms if has_last else None, None, None],
+        ["sum", sum_ms, None, None, None, last_sum_ms if has_last else None, None, None, None],
+        ["latency", *_durations(found.total), None, found.last_ms if has_last else None, None, None, planned_ms],
+        ["skew", *_durations(found.skew), None, found.last_ms - last_sum_ms if has_last else None, None, None, None],
     ]
-    table = plain_table(PHASE_TITLES, rows)
+    titles = PHASE_TITLES if found.plan is not None and found.plan.mean_ms else PHASE_TITLES[:-1]
+    table = plain_table(titles, [row[: len(titles)] for row in rows])
     table.columns[0].no_wrap = True
     return table
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from query.latency.distribution import Distribution
 from query.latency.fits import exponential, lognormal
-from query.latency.phases import MASTER_PHASES, Phase
+from query.latency.phases import LEVEL_PHASES, MASTER_PHASES, Phase
 from query.latency.polling import look_wait
 from query.latency.queues import RawMoments, batch_waits, queue_wait, replayed
 from query.latency.resources import SHARE_MIN, Amount, LinearCost
@@ -67,7 +67,7 @@ class Parts:
         work = {phase: self._reading(phase, kind) for phase in _READER}
         share = self.classes[kind].share
         sealed = self._work(Phase.SEAL, self._tailed(kind, Phase.SEAL), self._seals(kind), share)
-        return {
+        found = {
             Phase.TAIL: self._tail(kind),
             Phase.READ_WAIT: self._read_wait(kind, work),
             **work,
@@ -75,6 +75,7 @@ class Parts:
             Phase.SEAL_WAIT: self._seal_wait(kind),
             Phase.SEAL: sealed,
         }
+        return {phase: self._longer(phase, known) for phase, known in found.items()}
 
     def uplink(self, child: Subtree) -> KnownPhase:
         """The way of a child's run to its parent, in one tree: its own where that is known, and as long as all are
@@ -86,14 +87,16 @@ class Parts:
         )
         if child.way is not None:
             cost = self.measured.costs.get(Phase.UPLINK, LinearCost())
-            known = cost._replace(fixed=child.way)
-            return KnownPhase(known.duration(amounts[0]), Evidence.MEASURED if cost.pieces >= FEW else Evidence.SAMPLED)
-        return self._work(Phase.UPLINK, self._linked(Phase.UPLINK), amounts, 1.0)
+            known = cost._replace(fixed=child.way).duration(amounts[0])
+            known_way = KnownPhase(known, Evidence.MEASURED if cost.pieces >= FEW else Evidence.SAMPLED)
+            return self._longer(Phase.UPLINK, known_way)
+        return self._longer(Phase.UPLINK, self._work(Phase.UPLINK, self._linked(Phase.UPLINK), amounts, 1.0))
 
     def combine(self, node: Subtree) -> KnownPhase:
         """The merge of an agent's run with those of its children, in one tree."""
         share = 0.5 if node.kind is None else self.classes[node.kind].share
-        return self._work(Phase.COMBINE, self._linked(Phase.COMBINE), self._merges(node), share)
+        work = self._work(Phase.COMBINE, self._linked(Phase.COMBINE), self._merges(node), share)
+        return self._longer(Phase.COMBINE, work)
 
     def _merges(self, node: Subtree) -> tuple[Amount, ...]:
         inputs = [(Subtree(node.kind), 1), *node.children]
@@ -117,7 +120,16 @@ class Parts:
         finish = self._work(Phase.FINISH, self.measured.phases.get(Phase.FINISH), self._finishes(root), 1.0)
         if self.root_load(root) >= 1:
             finish = KnownPhase(Distribution.constant(math.inf), min(finish.evidence, Evidence.SAMPLED))
-        return {Phase.FINISH: finish} | behind
+        found = {Phase.FINISH: finish} | behind
+        return {phase: self._longer(phase, known) for phase, known in found.items()}
+
+    def _longer(self, phase: Phase, known: KnownPhase) -> KnownPhase:
+        """The durations of a phase as they are since it takes longer; of one of trees at each level alike."""
+        seconds = self.measured.longer.get(phase, 0.0)
+        if not seconds:
+            return known
+        levels = max(1, self.measured.shape.levels) if phase in LEVEL_PHASES else 1
+        return KnownPhase(known.distribution + Distribution.constant(seconds / levels), known.evidence)
 
     def load(self, kind: int) -> float:
         """The share of the time for which an agent's reader is busy."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from typing import NamedTuple
 
@@ -30,12 +30,14 @@ PREDICTIONS_MAX = 24
 """Upper bound on exact predictions for a plan; the settings that they are made for are found by estimates."""
 _LEAST_TRIED = 6
 """Settings with the lowest estimates, of which the least bound is taken."""
+_ALIKE = 1.02
+"""Multiple of the least bound up to which the cheapest setting is as good."""
 KEPT_S = 60.0
 """Time for which a setting is kept though another is cheaper."""
 KEPT_MISSING_S = 10.0
 """Time for which a setting is kept though it misses the limit."""
 SAVING_MIN = 0.2
-"""Part of the price that another setting has to save, or of the latency where the limit is missed."""
+"""Part of the price that another setting has to save, or of the latency beyond the limit where that is missed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +72,14 @@ class Price(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LatencyPlan:
-    """A setting, its prediction at ROOM times the present rate, and its price at the present one. `warning`: words
-    where the limit (s) is not met for sure; empty if it is.
+    """A setting, its prediction at ROOM times the present rate, and `now`; its price at the present one. `warning`:
+    words where the limit (s) is not met for sure; empty if it is.
     """
 
     limit: float
     setting: Setting
     prediction: Prediction
+    now: Prediction
     price: Price
     warning: str = ""
 
@@ -111,9 +114,7 @@ def plan(
     that cost nearly as much the dearer one may be taken. Some seconds at most. Raises ValueError for a limit or a
     percentage that is out of range, and for a rate below 0.
     """
-    if not 0 < limit_ms < math.inf or not 0 < percent < 100:
-        raise ValueError(f"{limit_ms} ms for {percent} % of windows: more than 0 ms, and between 0 and 100 %")
-    limit, share = limit_ms / 1e3, percent / 100
+    limit, share = _in_range(limit_ms, percent)
     now = measured.rate if rate is None else rate
     settings = sorted(choices.settings(measured), key=lambda one: price(one, measured, now).seconds)
     if not settings:
@@ -122,35 +123,56 @@ def plan(
     found = _cheapest(limit, share, measured, now, expected)
     if found is not None:
         warning = "" if found.evidence > Evidence.ASSUMED else _ASSUMED
-        return LatencyPlan(limit, found.setting, found, price(found.setting, measured, now), warning)
-    tried = sorted(settings, key=lambda one: expected[one])[:_LEAST_TRIED]
-    least = min((predict(one, measured, share, now) for one in tried), key=lambda one: one.quantile)
+        at_present = predict(found.setting, measured, share, now)
+        return LatencyPlan(limit, found.setting, found, at_present, price(found.setting, measured, now), warning)
+    lowest = sorted(settings, key=lambda one: expected[one])[:_LEAST_TRIED]
+    tried = [predict(one, measured, share, now) for one in lowest]
+    least = min(tried, key=lambda one: one.quantile)
     if not least.quantile <= limit * NEAR:
         return LatencyRefusal(limit, least.quantile, least, _reason(least))
-    with_room = predict(least.setting, measured, share, now * ROOM)
+    alike = [one for one in tried if one.quantile <= least.quantile * _ALIKE]
+    least = min(alike, key=lambda one: price(one.setting, measured, now).seconds)
     met = "met now, but not" if least.quantile <= limit else "not met"
     warning = f"{limit_ms:g} ms is {met} at {ROOM:g} times the rate: {_reason(least)}"
-    return LatencyPlan(limit, least.setting, with_room, price(least.setting, measured, now), warning)
+    return _planned(limit, least.setting, measured, share, now, warning)
 
 
-def review(held: LatencyPlan, measured: Measured, rate: float | None = None) -> LatencyPlan:
-    """A plan that is in force, by what is measured now."""
+def _in_range(limit_ms: float, percent: float) -> tuple[float, float]:
+    if not 0 < limit_ms < math.inf or not 0 < percent < 100:
+        raise ValueError(f"{limit_ms} ms for {percent} % of windows: more than 0 ms, and between 0 and 100 %")
+    return limit_ms / 1e3, percent / 100
+
+
+def _planned(limit: float, setting: Setting, measured: Measured, share: float, now: float, warning: str) -> LatencyPlan:
+    with_room, at_present = (predict(setting, measured, share, now * room) for room in (ROOM, 1.0))
+    return LatencyPlan(limit, setting, with_room, at_present, price(setting, measured, now), warning)
+
+
+def review(
+    setting: Setting, limit_ms: float, percent: float, measured: Measured, rate: float | None = None
+) -> LatencyPlan:
+    """A setting that is in force as a plan, by what is measured now. Raises ValueError as `plan` does."""
+    limit, share = _in_range(limit_ms, percent)
     now = measured.rate if rate is None else rate
-    prediction = predict(held.setting, measured, held.prediction.share, now * ROOM)
-    return replace(held, prediction=prediction, price=price(held.setting, measured, now))
+    return _planned(limit, setting, measured, share, now, "")
 
 
 def is_replaced(held: LatencyPlan, found: LatencyPlan, held_s: float) -> bool:
     """Whether a plan that has been in force for `held_s`, as reviewed now, gives way to another: after KEPT_MISSING_S
-    if it misses the limit and the other does not, or has SAVING_MIN less latency; after KEPT_S if the other costs
-    SAVING_MIN less. So what is measured may waver without settings that do.
+    if it misses the limit and the other does not, or by SAVING_MIN less; after KEPT_S if the other costs
+    SAVING_MIN less, or has as much more GRACE and costs no more. So what is measured may waver without settings that
+    do.
     """
     if held.setting == found.setting:
         return False
     if not held.holds:
-        less = found.prediction.quantile <= held.prediction.quantile * (1 - SAVING_MIN)
+        beyond, saved = held.prediction.quantile - held.limit, held.prediction.quantile - found.prediction.quantile
+        less = saved >= SAVING_MIN * beyond
         return held_s >= KEPT_MISSING_S and (found.holds or less)
-    return held_s >= KEPT_S and found.holds and found.price.seconds <= held.price.seconds * (1 - SAVING_MIN)
+    if held_s < KEPT_S or not found.holds:
+        return False
+    waits = held.setting.grace < found.setting.grace * (1 - SAVING_MIN) and found.price.seconds <= held.price.seconds
+    return waits or found.price.seconds <= held.price.seconds * (1 - SAVING_MIN)
 
 
 def price(setting: Setting, measured: Measured, rate: float) -> Price:

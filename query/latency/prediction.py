@@ -66,6 +66,18 @@ class Prediction:
         """The latency (s) that the share of windows does not exceed; infinite where an agent cannot keep up."""
         return self.distribution.quantile(self.share)
 
+    def on_path(self) -> dict[Phase, float]:
+        """The mean of each phase (s) on the path of the part that comes last, which is not the mean of all agents'.
+        What waiting for the last one adds is shared out by variances, as it is in each phase's part of the quantile.
+        """
+        means = {phase: one.mean for phase, one in self.phases.items()}
+        summed = sum(means.values())
+        beyond = self.quantile - summed
+        if not math.isfinite(self.mean + self.quantile) or beyond <= 0:
+            return means
+        longer = (self.mean - summed) / beyond
+        return {phase: max(means[phase] + longer * (one.part - one.mean), 0.0) for phase, one in self.phases.items()}
+
 
 def predict(setting: Setting, measured: Measured, share: float = 0.99, rate: float | None = None) -> Prediction:
     """The latency of a window at a setting, with `rate` lines a second in all agents together, or as measured.

@@ -160,7 +160,8 @@ class Measured:
     UPLINK and COMBINE (of one level), FINISH, COMMIT and DELIVER. `costs`: of PARSE, INSERT, SEAL, UPLINK, COMBINE and
     FINISH. `groups`: those in an agent's rows; `group_bytes`: bytes of one as it travels. `look_cost`: processor time
     (s) of a look at a file. `mean_factor`, `spread_factor`: how many times as long as the sum of its phases all of it
-    was on average, beyond GRACE, and how many times as widely spread.
+    was on average, beyond GRACE, and how many times as widely spread. `longer`: seconds by which phases take longer
+    since, those of trees in all levels together.
     """
 
     pane: float
@@ -176,6 +177,7 @@ class Measured:
     look_cost: float = 50e-6
     mean_factor: float = 1.0
     spread_factor: float = 1.0
+    longer: Mapping[Phase, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not 0 < self.pane < math.inf or not 0 <= self.window < math.inf:

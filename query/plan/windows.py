@@ -82,8 +82,9 @@ class Windowing:
 
     @property
     def cuts(self) -> int:
-        """The number of panes that what sizes and slides have in common is cut into."""
-        return 1 if self.session is not None else self.common_ms // self.pane_ms
+        """The number of panes that what sizes and slides have in common is cut into, which are merged before it is
+        shown; parts of changes are shown one by one."""
+        return 1 if self.session is not None or self.changes else self.common_ms // self.pane_ms
 
     def cut(self, cuts: int) -> Windowing:
         """The windows with what their sizes and slides have in common cut into so many panes, of a size. Raises

@@ -32,6 +32,11 @@ def decision(text: str, measured: JobLatency) -> AdmittedPlan | Refused:
 
 
 def told(text: str = COUNT, **means_ms: float) -> JobLatency:
+    """What a job of eight agents has measured, for its clients."""
+    return described_latency(view_of(text, **means_ms))
+
+
+def view_of(text: str = COUNT, **means_ms: float) -> LatencyView:
     """What a job of eight agents has measured: each phase a quarter more or less than its mean (ms)."""
     means = MEANS_MS | {Phase[name.upper()]: one for name, one in means_ms.items()}
     measured = {}
@@ -42,11 +47,10 @@ def told(text: str = COUNT, **means_ms: float) -> JobLatency:
         measured[phase] = made
     parts = phases_to_bytes({phase: measured[phase] for phase in AGENT_PHASES})
     nothing = PhaseStatistics().to_bytes()
-    view = LatencyView(
+    return LatencyView(
         Id(7), "shop", "web-1", text, 0, None, 400, 0, 0, nothing, nothing, phases_to_bytes(measured), 0, [], [], parts,
         [], events_s=8_000.0, agents=8,
     )  # fmt: skip
-    return described_latency(view)
 
 
 def test_a_limit_with_room_runs_as_it_would() -> None:

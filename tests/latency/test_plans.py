@@ -121,16 +121,37 @@ def test_a_plan_is_kept_unless_another_is_much_better() -> None:
     assert not is_replaced(dear, cheap, 59), "not before a minute"
     near = replace(dear, price=cheap.price._replace(processor=cheap.price.processor * 1.1))
     assert not is_replaced(near, cheap, 1e9), "a tenth is not enough"
-    missing = review(replace(cheap, limit=0.75), known(rate=2_000.0))
+    missing = review(cheap.setting, 750, 99, known(rate=2_000.0))
     assert not missing.holds
     assert is_replaced(missing, held, 10)
     assert not is_replaced(missing, held, 9)
     assert not is_replaced(missing, replace(missing, setting=held.setting), 1e9), "another that misses as much"
+    better = review(replace(missing.setting, grace=0.2), 750, 99, known(rate=2_000.0))
+    assert better.prediction.quantile < missing.prediction.quantile
+    assert not better.holds
+    assert is_replaced(missing, better, 10), "one that misses by far less"
+
+
+def test_more_grace_is_worth_a_change_where_it_costs_nothing() -> None:
+    held = review(Setting(0.1, 0.2), 2_000, 99, known())
+    longer = replace(held, setting=replace(held.setting, grace=0.5))
+    assert held.holds
+    assert is_replaced(held, longer, 61)
+    assert not is_replaced(held, longer, 59)
+    assert not is_replaced(longer, held, 1e9), "less of it is not"
+    dearer = replace(longer, price=held.price._replace(processor=held.price.processor * 1.01))
+    assert not is_replaced(held, dearer, 1e9)
 
 
 def test_a_review_sees_what_has_changed() -> None:
     measured = known()
     held = planned(900, measured)
     slow = dict(measured.phases) | {Phase.COMMIT: Distribution.uniform(0.5, 0.6).assumed(500)}
-    assert not review(held, replace(measured, phases=slow)).holds
-    assert review(held, measured).prediction.evidence is held.prediction.evidence >= Evidence.SAMPLED
+    assert not review(held.setting, 900, 99, replace(measured, phases=slow)).holds
+    again = review(held.setting, 900, 99, measured)
+    assert (again.setting, again.price, again.prediction.quantile) == (
+        held.setting,
+        held.price,
+        held.prediction.quantile,
+    )
+    assert again.prediction.evidence is held.prediction.evidence >= Evidence.SAMPLED

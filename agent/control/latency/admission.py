@@ -7,7 +7,7 @@ refuse a query or choose for it, and it runs as it would without.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import attrgetter
 
 import trio
@@ -16,14 +16,22 @@ import query as ql
 from agent.access.rules import Principal
 from agent.control import messages as control
 from agent.control.client_rights import ClientRights
-from agent.control.latency.measurements import choices_of, is_same_work, known_of, least_of, likest, percent_of
+from agent.control.latency.measurements import (
+    choices_of,
+    is_same_work,
+    known_of,
+    least_of,
+    likest,
+    percent_of,
+    with_setting,
+)
 from agent.control.observation.latency_view import described_latency
 from agent.runtime.fleet.job_directory import JobDirectory
 from agent.runtime.messages.jobs import Announce
 from agent.runtime.messages.views.latency import LatencyRequest, LatencyView
 from agent.runtime.requests.events import AskReply, JobQuestion
 from overlay import Id
-from query.latency.planner import LatencyPlan, LatencyRefusal, plan
+from query.latency.planner import LatencyRefusal, plan
 from query.latency.setting import Evidence
 
 RESULTS_MIN = 10
@@ -96,7 +104,7 @@ def decided(found: ql.Plan, wanted: ql.Query, answers: Sequence[control.JobLaten
     within = found.within
     assert within is not None
     known = known_of(found, told, max(1, told.contributors), is_same=is_same)
-    limit, percent, choices = within.limit_ms, percent_of(within), choices_of(found)
+    limit, percent, choices = within.limit_ms, percent_of(within), choices_of(found, told)
     least = plan(limit, percent, known if is_same else least_of(known), choices=choices)
     is_known = told.results >= RESULTS_MIN and least.prediction.evidence > Evidence.ASSUMED
     if isinstance(least, LatencyRefusal) and is_known:
@@ -104,15 +112,5 @@ def decided(found: ql.Plan, wanted: ql.Query, answers: Sequence[control.JobLaten
     chosen = least if is_same else plan(limit, percent, known, choices=choices)
     if isinstance(chosen, LatencyRefusal):
         return AdmittedPlan(found, f"{limit:,} ms may be out of reach: {chosen.reason}")
-    return AdmittedPlan(_with_setting(found, chosen), chosen.warning)
-
-
-def _with_setting(found: ql.Plan, chosen: LatencyPlan) -> ql.Plan:
-    """A plan with the grace and the trees that were chosen for it, unless that stands on assumptions."""
-    within, setting = found.within, chosen.setting
-    assert within is not None
-    if chosen.prediction.evidence is Evidence.ASSUMED:
-        return found
-    if within.grace_ms is not None:
-        within = replace(within, grace_ms=round(1000 * setting.grace))
-    return replace(found, within=within, trees=setting.trees)
+    is_assumed = chosen.prediction.evidence is Evidence.ASSUMED
+    return AdmittedPlan(found if is_assumed else with_setting(found, chosen.setting), chosen.warning)

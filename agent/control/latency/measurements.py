@@ -15,13 +15,14 @@ import query as ql
 from agent.control.observation.latency_entries import JobLatency
 from agent.feeding.feeds import POLL_S
 from query.latency.distribution import Distribution
+from query.latency.groups import HeapsLaw
 from query.latency.parts import FEW
 from query.latency.phases import AGENT_PHASES, Phase
 from query.latency.planner import Choices
 from query.latency.prediction import anchored
 from query.latency.setting import AgentClass, Measured, Setting
 from query.latency.statistics import PhaseStatistics, phases_from_bytes
-from query.plan.within import Within
+from query.plan.within import Within, chosen_grace_ms
 
 T = TypeVar("T")
 COMPARED_MAX = 64
@@ -30,6 +31,8 @@ ASKED_MAX = 4
 """Upper bound on the jobs that are asked for what they have measured."""
 TREES = (1, 2, 4, 8)
 """Numbers of trees that are tried where a query states none."""
+CUTS = (1, 2, 4, 8, 16)
+"""Numbers of panes that are tried instead of one."""
 GRACE_SHARES = (1.0, 0.4, 0.1)
 """Graces that are tried where a query states none, as parts of the one that it has otherwise."""
 MEAN_PERCENT = 60.0
@@ -40,18 +43,35 @@ _OF_THE_QUERY = (Phase.PARSE, Phase.INSERT, Phase.SEAL_WAIT, Phase.SEAL, Phase.C
 
 def setting_of(plan: ql.Plan) -> Setting:
     """The setting with which agents run a plan."""
-    return Setting(plan.grace_ms(ql.GRACE_DEFAULT_MS) / 1000, POLL_S, on_due=True, trees=plan.trees)
+    cuts = 1 if plan.windowing is None else plan.windowing.cuts
+    return Setting(plan.grace_ms(ql.GRACE_DEFAULT_MS) / 1000, POLL_S, on_due=True, cuts=cuts, trees=plan.trees)
 
 
-def choices_of(plan: ql.Plan) -> Choices:
-    """The settings with which agents could run a plan that has a limit."""
-    within = plan.within
+def with_setting(plan: ql.Plan, setting: Setting) -> ql.Plan:
+    """A plan with the grace, the cuts and the trees that were chosen for it."""
+    within, windowing = plan.within, plan.windowing
     assert within is not None
-    chosen = within.grace_ms
-    graces = () if chosen is None else tuple(chosen / 1000 * one for one in GRACE_SHARES)
+    assert windowing is not None
+    if within.grace_ms is not None:
+        within = replace(within, grace_ms=round(1000 * setting.grace))
+    if setting.cuts != windowing.cuts:
+        windowing = windowing.cut(setting.cuts)
+    return replace(plan, within=within, windowing=windowing, trees=setting.trees)
+
+
+def choices_of(plan: ql.Plan, told: JobLatency | None = None) -> Choices:
+    """The settings with which agents could run a plan that has a limit. Panes are cut where it is told how many groups
+    they have: else nothing says what that saves."""
+    within, windowing = plan.within, plan.windowing
+    assert within is not None
+    assert windowing is not None
+    longest_ms = None if within.grace_ms is None else chosen_grace_ms(within.limit_ms)
+    graces = () if longest_ms is None else tuple(round(longest_ms * one) / 1000 for one in GRACE_SHARES)
     more = TREES if plan.gains_by_trees and not plan.trees_stated else ()
     trees = (plan.trees, *(one for one in more if one > plan.trees))
-    return Choices((POLL_S,), (True,), (1,), trees, graces)
+    is_cut = plan.can_be_cut and told is not None and told.group_points
+    cuts = [one for one in CUTS if windowing.common_ms % one == 0] if is_cut else [windowing.cuts]
+    return Choices((POLL_S,), (True,), cuts, trees, graces)
 
 
 def percent_of(within: Within) -> float:
@@ -89,8 +109,12 @@ def known_of(plan: ql.Plan, told: JobLatency | None, agents: int, *, is_same: bo
     rate = 0.0 if told is None else told.events_s
     own = {phase: one for phase, one in phases.items() if phase in AGENT_PHASES}
     shared = {phase: one for phase, one in phases.items() if phase not in AGENT_PHASES}
-    pane_s, size_s = plan.windowing.pane_ms / 1000, plan.windowing.size_ms / 1000
-    known = Measured(pane_s, size_s, setting_of(plan), (AgentClass(agents, rate / agents, own),), phases=shared)
+    pane_s, size_s = plan.windowing.pane_ms * plan.windowing.cuts / 1000, plan.windowing.size_ms / 1000
+    setting = setting_of(plan)
+    if told is not None and told.plan is not None:
+        setting = replace(setting, cuts=max(1, told.plan.cuts))
+    groups = HeapsLaw.fitted(() if told is None else told.group_points)
+    known = Measured(pane_s, size_s, setting, (AgentClass(agents, rate / agents, own),), phases=shared, groups=groups)
     whole = PhaseStatistics.from_bytes(b"" if told is None or not is_same else told.total_statistics)
     return anchored(known, Distribution.of_statistics(whole)) if whole.count else known
 

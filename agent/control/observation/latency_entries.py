@@ -27,6 +27,24 @@ class SlowAgentEntry(msgspec.Struct, frozen=True, tag="agent"):
     last: int
 
 
+class PlanEntry(msgspec.Struct, frozen=True, tag="plan"):
+    """The setting that a job with a limit runs with, and what was planned of it: milliseconds until results are out on
+    average (`mean_ms`; 0 where nothing is planned yet), until clients have them for the share that the limit is for,
+    and in each phase. `now_ms`: the median of the last results; `drift_ms`: by how much that is more than planned.
+    `remark`: what was not planned, and what follows from it; "" where all is as planned.
+    """
+
+    grace_ms: int
+    cuts: int
+    trees: int
+    mean_ms: float
+    quantile_ms: float
+    phases: dict[str, float]
+    now_ms: float
+    drift_ms: float
+    remark: str
+
+
 class JobLatency(msgspec.Struct, frozen=True, tag="latency"):
     """The time that the latest results of a job have taken, from the end of their windows to their publication.
 
@@ -38,7 +56,8 @@ class JobLatency(msgspec.Struct, frozen=True, tag="latency"):
     slowest, the slowest first. `last`: milliseconds of the last result, by phase. `events_s`: events a second;
     `contributors`: the agents that take part. `path_statistics`, `part_statistics`: those that `phases` and `parts` are
     made of, as `query.latency.phases_from_bytes` reads them. `clipped`: durations that cannot be, which count as the
-    nearest that can, and statistics that are none. `total_statistics`: those that `total` is made of.
+    nearest that can, and statistics that are none. `total_statistics`: those that `total` is made of. `plan`: None
+    without a limit. `group_points`: the events and groups of some of the last panes.
     """
 
     app: str
@@ -63,6 +82,8 @@ class JobLatency(msgspec.Struct, frozen=True, tag="latency"):
     slowest_phase: str = ""
     clipped: int = 0
     total_statistics: bytes = b""
+    plan: PlanEntry | None = None
+    group_points: list[tuple[int, int]] = []
 
 
 CostParts = tuple[float, float, float, float, float, float]

@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
-from agent.control.observation.latency_entries import DurationEntry, JobLatency, SlowAgentEntry
-from agent.runtime.messages.views.latency import LatencyView
+from agent.control.observation.latency_entries import DurationEntry, JobLatency, PlanEntry, SlowAgentEntry
+from agent.runtime.messages.views.latency import LatencyView, PlanView
 from query.latency.buckets import LONGEST_US
 from query.latency.distribution import Distribution
 from query.latency.phases import AGENT_PHASES, Phase
 from query.latency.statistics import PhaseStatistics, phases_from_bytes
 
+REMARK_CHARACTERS_MAX = 400
+"""Upper bound on the characters that are shown of what a master remarks on its plan."""
 AGENTS_SHOWN = 8
 """Upper bound on the slowest agents that are told of."""
 
@@ -28,7 +30,17 @@ def described_latency(view: LatencyView) -> JobLatency:
         {phase.label: _ms(us / 1e6) for phase, us in zip(Phase, view.last_phases, strict=False)},
         max(0.0, view.events_s) if math.isfinite(view.events_s) else 0.0, view.agents, view.phases, view.parts,
         _slowest(phases), sum(one.clipped + one.refused for one in (total, skew, *phases.values(), *parts.values())),
-        view.total,
+        view.total, None if view.plan is None else _plan(view.plan), view.group_points,
+    )  # fmt: skip
+
+
+def _plan(told: PlanView) -> PlanEntry:
+    mean_ms, now_ms = _ms(told.mean_us / 1e6), _ms(told.now_us / 1e6)
+    drift_ms = now_ms - mean_ms if told.mean_us and told.now_us else 0.0
+    phases = {phase.label: _ms(micros / 1e6) for phase, micros in zip(Phase, told.phases, strict=False)}
+    return PlanEntry(
+        told.grace_ms, told.cuts, told.trees, mean_ms, _ms(told.quantile_us / 1e6), phases, now_ms,
+        round(drift_ms, 3), told.remark[:REMARK_CHARACTERS_MAX],
     )  # fmt: skip
 
 

@@ -22,6 +22,7 @@ from agent.runtime.master.failover import StateReplicator
 from agent.runtime.master.healing import CORRECTED_MAX, HEAL_DELAY_S
 from agent.runtime.master.job_recorder import JobRecorder
 from agent.runtime.master.lacking_parts import HasWaitedFor, LackingParts
+from agent.runtime.master.latency.live_plan import LivePlan
 from agent.runtime.master.owners.adaptation import Adaptation
 from agent.runtime.master.owners.key_placement import KeyPlacement
 from agent.runtime.master.owners.owned_windows import OwnedWindows
@@ -67,6 +68,7 @@ from agent.runtime.model.containment import Clock
 from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.fields import Reason
 from agent.runtime.model.latency.critical_path import CriticalPath
+from agent.runtime.model.latency.recent_latency import LatencyGeneration
 from agent.runtime.model.meters import JobMeter
 from agent.runtime.model.panes import END, FIRST_PANE, Run, in_pieces
 from agent.runtime.model.schedule import ANY_TIME
@@ -79,6 +81,7 @@ from agent.runtime.reduce.straggler import (
     MasterLeaps,
 )
 from overlay import Id, Node, Peer
+from query import Plan
 
 SETTLE_S = 1.0
 """Least age of a master that publishes bounded input, which may be read before all agents have enrolled."""
@@ -182,6 +185,8 @@ class JobMaster:
         self.adaptation = Adaptation(state, self.placement, self.note, clock, now)
         self._program_results = ProgramResults(state, local, self.owned)
         self.log = JobLog()
+        self.plan = LivePlan(state, name, self._latency_of, self._change_plan, self.note, now)
+        self.latency.on_measured = self.plan.take
 
     # Requests of agents.
 
@@ -311,7 +316,16 @@ class JobMaster:
 
     def latency_view(self) -> LatencyView:
         """Tells how long its results take, as far as is known."""
-        return self.latency.view(self.local.nodes.parts.statistics(), self.subscribers.ways_s())
+        return msgspec.structs.replace(self._latency_of(None), plan=self.plan.view())
+
+    def _latency_of(self, results: LatencyGeneration | None) -> LatencyView:
+        return self.latency.view(self.local.nodes.parts.statistics(), self.subscribers.ways_s(), results)
+
+    def _change_plan(self, plan: Plan, now: float) -> None:
+        """Has another setting in force from a window on, if all agents can."""
+        text = self.state.versions.newest.version.text
+        update = Update(self._app_id, plan.to_wire(), text, False, self._programs.wall_ms)
+        self.rollout.update(self._node.peer, update, now, for_all=True)
 
     def unfollow(self, sender: Peer, message: Unfollow, now: float) -> None:
         """Sends an agent's reader no more results."""
@@ -398,6 +412,7 @@ class JobMaster:
         self.adaptation.tick(now)
         self.on_complete(now)
         self.rollout.tick(now)
+        self.plan.tick(now)
         self._replication.refresh(now)
         if now >= self._hand_over_at and self._node.is_active:
             self._hand_over(now)
@@ -646,6 +661,7 @@ class JobMaster:
         paths: dict[int, CriticalPath] = {}
         begun_s = self._clock()
         for run in runs:
+            self.latency.note_groups(run)
             made = self._program_results.publish(run)
             results += made.items()
             paths |= paths_of(run.path, run.upto, self.state.versions.at(run.upto).function.pane_ms, made)

@@ -22,6 +22,7 @@ from agent.runtime.master.failover import Takeover, descriptor_of
 from agent.runtime.master.healing import HEAL_AGAIN_S
 from agent.runtime.master.job_master import JobMaster
 from agent.runtime.master.job_recorder import JobRecorder
+from agent.runtime.master.latency.live_plan import PlanAnswer, PlanQuestion
 from agent.runtime.master.owners.key_placement import NotYetError
 from agent.runtime.master.results.job_log import JobLog
 from agent.runtime.master.results.reader_runs import ReaderRuns, decoded_runs
@@ -121,6 +122,8 @@ class JobMasters:
         self._containment = containment
         self.on_result: Callable[[WindowResult], None] | None = None
         self.record: Callable[[ResultRecord], None] | None = None
+        self.on_plan_asked: Callable[[PlanQuestion], None] | None = None
+        """Takes questions for plans of jobs whose masters are here; `planned` takes the answers."""
         self.piece_bytes = PIECE_BYTES
         self.refused = 0
         self._name = agent_name
@@ -358,7 +361,7 @@ class JobMasters:
             clock=self._containment.clock, read=read,
         )  # fmt: skip
         master.log.add(lines)
-        master.outlet.on_result = self.on_result
+        master.outlet.on_result, master.plan.ask = self.on_result, self.on_plan_asked
         if self.record is not None:
             master.outlet.record(self.record)
         self._masters[state.job.app_id] = master
@@ -596,6 +599,13 @@ class JobMasters:
         master = self._masters.get(message.app_id)
         view = None if master is None else master.latency_view()
         self._sender.respond(requested, view or NoJob(message.app_id), now)
+
+    def planned(self, answer: PlanAnswer, now: float) -> None:
+        """Passes an answer on the plan of a job to its master, if that is still here."""
+        master = self._masters.get(answer.app_id)
+        if master is not None and master.ended is None:
+            master.plan.answered(answer, now)
+            self._looks.set(answer.app_id, ANY_TIME)
 
     def receive_from_code(self, message: LogLines | CannotRun | ProgramFailed, sender: Peer, now: float) -> bool:
         """Passes a message of a job's code, or on its failure, to the master; False if it is not here, or refuses."""

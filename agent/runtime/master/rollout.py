@@ -45,6 +45,7 @@ BOUNDED = "a job over what logs hold ends with them and is not changed: submit a
 OTHER_STREAM = "an update keeps the job's stream, {stream}: to read {other}, submit another job"
 OTHER_TREES = "a job keeps its trees, of which this one has {trees}: to have {other}, submit another job"
 FULL = f"{VERSIONS_MAX} versions of the job have windows that are not out yet: wait for them"
+UNREADY = "{names} is not ready for it in time"
 
 
 _Asked = tuple[int, int]
@@ -71,6 +72,8 @@ class _Change:
     starts: int = FIRST_PANE
     revision: int = 0
     leaves_out: bool = False
+    for_all: bool = False
+    """Whether it is given up where not all agents are ready in time."""
 
     @property
     def asked(self) -> _Asked:
@@ -109,8 +112,9 @@ class Rollout:
         versions, change = self.state.versions.all(), self._change
         return (versions[:-1] or versions) if change is not None and change.stage is _Stage.DECIDED else versions
 
-    def update(self, sender: Peer, update: Update, now: float) -> None:
-        """Takes a request for an update, which may be a repeated one."""
+    def update(self, sender: Peer, update: Update, now: float, *, for_all: bool = False) -> None:
+        """Takes a request for an update, which may be a repeated one. `for_all`: it is given up where not all agents
+        are ready in time."""
         asked, change = (sender.node_id, update.updated_ms), self._change
         if self._last is not None and asked == self._last[0]:
             self.sender.send(sender, self._last[1], now)
@@ -132,7 +136,7 @@ class Rollout:
             self._change = _Change(sender, update, newest.number, window_ms, now, now, _Stage.BEGUN)
             self._change.starts, self._change.leaves_out = newest.starts, newest.leaves_out
         else:
-            self._change = _Change(sender, update, self._numbers, window_ms, now, now)
+            self._change = _Change(sender, update, self._numbers, window_ms, now, now, for_all=for_all)
         self.tick(now)
 
     def _window_of(self, update: Update) -> int:
@@ -157,8 +161,7 @@ class Rollout:
             return
         if message.refusal is not None:
             names = self.state.roster.names(1 << message.number)
-            self.sender.multicast(self._app_id, AbortVersion(self._app_id, self.state.epoch, change.number), now)
-            self._close(now, f"{', '.join(names)} cannot run it: {message.refusal}")
+            self._abort(now, f"{', '.join(names)} cannot run it: {message.refusal}")
             return
         change.prepared |= 1 << message.number
         latest = change.update.updated_ms + 2 * FUTURE_MS
@@ -171,6 +174,9 @@ class Rollout:
         if change is None:
             return
         if change.stage is _Stage.PREPARING and (not self._awaited() or now - change.since > PREPARE_S):
+            if change.for_all and (awaited := self._awaited()):
+                self._abort(now, UNREADY.format(names=", ".join(self.state.roster.names(awaited)[:LAGGARDS_MAX])))
+                return
             self._decide(change, now)
         if change.stage is _Stage.DECIDED and (self.is_held(change.revision) or now - change.since > self.hold_up_s):
             change.stage, change.since, change.repeat_at = _Stage.BEGUN, now, now
@@ -236,6 +242,11 @@ class Rollout:
             ended = max(starts // old * old - pane, state.published_upto)
             last = ended if ended > newest.after else last
         return last, starts
+
+    def _abort(self, now: float, refusal: str) -> None:
+        assert self._change is not None
+        self.sender.multicast(self._app_id, AbortVersion(self._app_id, self.state.epoch, self._change.number), now)
+        self._close(now, refusal)
 
     def _close(self, now: float, refusal: str | None = None) -> None:
         change, self._change = self._change, None

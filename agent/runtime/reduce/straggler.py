@@ -135,7 +135,7 @@ class StragglerPolicy:
 def _whole_pane_ms(function: JobFunction) -> int:
     """The length of a pane (ms) as the query has it, cut or not."""
     windowing = function.plan.windowing
-    return (function.pane_ms or END) * (1 if windowing is None or windowing.changes else windowing.cuts)
+    return (function.pane_ms or END) * (1 if windowing is None else windowing.cuts)
 
 
 class AgentClocks:

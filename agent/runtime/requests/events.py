@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from agent.runtime.master.latency.live_plan import PlanQuestion
 from agent.runtime.messages.client_events import Accepted
 from agent.runtime.messages.job_records import JobRecord
 from agent.runtime.messages.jobs import Answer, Ask, StopAnswer, Updated
@@ -166,3 +167,6 @@ class AgentObserver:
 
     def dry_run_asked(self, asked: DryRunAsked) -> None:
         """An agent asks for a dry run of a query on this agent."""
+
+    def plan_asked(self, question: PlanQuestion) -> None:
+        """The master of a job here asks for its plan by now, which `JobMasters.planned` takes."""

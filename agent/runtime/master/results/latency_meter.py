@@ -7,7 +7,7 @@ is published, and the next master's copies of lines that this one has published 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -19,8 +19,8 @@ from agent.runtime.master.state import JobState
 from agent.runtime.messages.views.latency import LatencyView, SlowAgent
 from agent.runtime.model.latency.critical_path import CriticalPath, micros_of
 from agent.runtime.model.latency.part_meter import PartStatistics
-from agent.runtime.model.latency.recent_latency import RecentLatency, ResultLatency
-from agent.runtime.model.panes import END, closed_ms
+from agent.runtime.model.latency.recent_latency import LatencyGeneration, RecentLatency, ResultLatency
+from agent.runtime.model.panes import END, Run, closed_ms, total
 from agent.runtime.model.step_clock import StepClock
 from query.latency.phases import Phase
 from query.latency.statistics import PhaseStatistics, phases_to_bytes
@@ -30,6 +30,8 @@ Paths = Mapping[int, CriticalPath]
 
 COUNTED_MAX = 60
 """Number of publications over which events a second are counted."""
+GROUP_POINTS = 16
+"""Upper bound on the last panes whose groups are told of."""
 OWN_PART_WEIGHT = 0.05
 """Weight of the last result in the time that the master's own part takes."""
 
@@ -38,12 +40,14 @@ OWN_PART_WEIGHT = 0.05
 class MadeResult:
     """A result that is made: the end of its window (epoch ms), seconds in each phase so far, and whose part was last.
 
-    `made_at`: the time when it was made (s). `limit_ms`: the time in which it is to be out; None: none is stated."""
+    `made_at`: the time when it was made (s). `version`: that which it is of. `limit_ms`: the time in which it is to be
+    out; None: none is stated."""
 
     end_ms: int
     phases: dict[Phase, float]
     agent: int
     made_at: float
+    version: int
     limit_ms: int | None
 
 
@@ -56,7 +60,17 @@ class LatencyMeter:
         """The events in all results, at the times of the last ones."""
         self.own_part_s = 0.0
         """Time that finishing and committing a result takes: the longest of late, which fades with each result."""
+        self.on_measured: Callable[[ResultLatency, int, float], None] | None = None
+        """Takes what each result has taken, its version, and the time."""
+        self._groups: deque[tuple[int, int]] = deque(maxlen=GROUP_POINTS)
+        """The events and the groups of panes."""
         self._state, self._name, self._clock = state, name, clock
+
+    def note_groups(self, run: Run) -> None:
+        """Counts the groups of a run's panes, where all of them come here."""
+        if run.state.height and self._state.trees == 1 and not run.patches and not run.before:
+            panes, events = max(1, run.state["pane"].n_unique()), total(run.counted.values()).events
+            self._groups.append((events // panes, -(-run.state.height // panes)))
 
     def made(self, results: Iterable[tuple[int, WindowResult]], paths: Paths) -> dict[int, MadeResult]:
         """The results that are made now and will not change, as far as their paths are known."""
@@ -68,10 +82,13 @@ class LatencyMeter:
                 continue
             if end_ms <= self._state.job.submitted_ms:
                 continue  # nobody could have had it in time
-            within = self._state.versions.at(position).function.plan.within
+            version = self._state.versions.at(position)
+            within = version.function.plan.within
             spent = path.phases() | {Phase.FINISH: max(0.0, self._clock.now - path.at)}
             limit_ms = None if within is None else within.limit_ms
-            found[position] = MadeResult(end_ms, spent, path.agent, max(self._clock.now, path.at), limit_ms)
+            found[position] = MadeResult(
+                end_ms, spent, path.agent, max(self._clock.now, path.at), version.version.number, limit_ms
+            )
         return found
 
     def published(
@@ -81,9 +98,12 @@ class LatencyMeter:
         self._counted.append((self._clock.now, self._state.totals.events))
         return tuple((position, self._line(made.get(position), line)) for position, line in json)
 
-    def view(self, parts: PartStatistics, ways_s: Iterable[float]) -> LatencyView:
-        """Everything known of the latest results, of all agents' parts, and of the ways to those who follow now."""
-        found, last = self.recent.statistics(), self.recent.last
+    def view(
+        self, parts: PartStatistics, ways_s: Iterable[float], results: LatencyGeneration | None = None
+    ) -> LatencyView:
+        """Everything known of the latest results, of all agents' parts, and of the ways to those who follow now.
+        `results`: of these alone."""
+        found, last = results or self.recent.statistics(), self.recent.last
         deliver = PhaseStatistics()
         for way_s in ways_s:
             deliver.add(way_s)
@@ -109,6 +129,7 @@ class LatencyMeter:
             [SlowAgent(member.name, count, micros) for member, count, micros in slowest if member is not None],
             self._events_s(),
             roster.present().bit_count(),
+            group_points=list(self._groups),
         )
 
     def _events_s(self) -> float:
@@ -130,6 +151,8 @@ class LatencyMeter:
         self.own_part_s = max(own_s, self.own_part_s + OWN_PART_WEIGHT * (own_s - self.own_part_s))
         result = ResultLatency(latency_s, phases, "" if member is None else member.name, is_met)
         self.recent.note(result)
+        if self.on_measured is not None:
+            self.on_measured(result, made.version, now)
         if made.limit_ms is None:
             return line
         said: dict[str, object] = {"within_ms": made.limit_ms, "latency_ms": round(1000 * latency_s, 1), "met": is_met}

@@ -13,6 +13,7 @@ from query.latency.phases import Phase
 from query.latency.statistics import STATISTICS_BYTES_MAX
 
 Statistics = Annotated[bytes, msgspec.Meta(max_length=STATISTICS_BYTES_MAX)]
+GroupPoints = Annotated[list[tuple[Count, Count]], msgspec.Meta(max_length=16)]
 AgentCounts = Annotated[list[tuple[Name, Count]], msgspec.Meta(max_length=128)]
 
 
@@ -28,6 +29,23 @@ class SlowAgent(msgspec.Struct, frozen=True):
     spent_us: Amount
 
 
+class PlanView(msgspec.Struct, frozen=True):
+    """The setting that a job with a limit runs with: its grace, the panes that each is cut into, its trees. What was
+    planned of it: microseconds until results are out, on average, and until clients have them, for the share that the
+    limit is for; and those of each phase, none where nothing is planned yet. `now_us`: the median of the last results.
+    `remark`: what was not planned, and what follows from it, in words.
+    """
+
+    grace_ms: Count
+    cuts: Count
+    trees: Count
+    mean_us: Micros
+    quantile_us: Micros
+    phases: Annotated[list[Micros], msgspec.Meta(max_length=len(Phase))]
+    now_us: Micros
+    remark: Text = ""
+
+
 class LatencyView(Message, frozen=True, tag=True):
     """Master → agent, in response to LatencyRequest: the latest results, from the ends of their windows.
 
@@ -36,7 +54,8 @@ class LatencyView(Message, frozen=True, tag=True):
     latency, and of what no phase accounts for; `phases`: of each phase on the path of the last part. `last_us`: the
     latency of the last one, and that in each phase. `last_parts`: how often the last part was an agent's. `parts`,
     `slowest`: statistics of all agents' own parts, and the slowest agents. `events_s`: events a second of late;
-    `agents`: those that take part.
+    `agents`: those that take part. `plan`: that of a job with a limit. `group_points`: events and groups of some of the
+    last panes.
     """
 
     name: Name
@@ -57,3 +76,5 @@ class LatencyView(Message, frozen=True, tag=True):
     slowest: Annotated[list[SlowAgent], msgspec.Meta(max_length=8)]
     events_s: float = 0.0
     agents: Count = 0
+    plan: PlanView | None = None
+    group_points: GroupPoints = []  # noqa: RUF012
