@@ -17,7 +17,7 @@ from agent.configuration.config import Config
 from agent.control import messages as control
 from agent.control.client_rights import ClientRights
 from agent.control.client_subscriptions import Client, ClientSubscriptions
-from agent.control.latency.admission import LatencyAdmission
+from agent.control.latency.admission import AdmittedPlan, LatencyAdmission
 from agent.control.latency.dry_runs import DryRunQuestions
 from agent.control.local_catalog import ANYTHING, schema_of_stream, streams_known, tables_known
 from agent.control.needs import needs_of_plan, needs_of_query
@@ -78,7 +78,9 @@ class QueryService:
             connection.send(analysed)
             return
         parsed, plan = analysed
-        admitted = await self._admission.admit(plan, parsed, connection.principal)
+        admitted: AdmittedPlan | control.Refused = AdmittedPlan(plan)
+        if not request.once:
+            admitted = await self._admission.admit(plan, parsed, connection.principal)
         if isinstance(admitted, control.Refused):
             connection.send(admitted)
             return

@@ -149,3 +149,67 @@ def test_trees_are_no_fewer_than_so_many_groups_need() -> None:
     assert plan.trees == 3
     assert choices_of(plan).trees == (3, 4, 8)
     assert choices_of(planned(f"{COUNT} WITHIN 1 SECOND")).trees == (1,), "there is nothing to share"
+
+
+# What a query would do to other jobs.
+
+
+def with_limit(limit_ms: int, text: str = PER_PATH, **means_ms: float) -> JobLatency:
+    """What a job with a limit has measured."""
+    found = told(f"{text} WITHIN {limit_ms} MILLISECONDS", **means_ms)
+    return msgspec.structs.replace(found, app="top-products", within_ms=limit_ms, percent=99.0)
+
+
+def beside(text: str, *others: JobLatency) -> AdmittedPlan | Refused:
+    return decided(planned(text), ql.parse(text), others)
+
+
+SOONER = f"{COUNT} GRACE 120 MILLISECONDS WITHIN 480 MILLISECONDS"
+
+
+def test_a_query_that_would_make_another_job_miss_is_refused_and_the_job_named() -> None:
+    refused = beside(SOONER, with_limit(500, seal=150.0), told(COUNT, seal=190.0))
+    assert isinstance(refused, Refused)
+    assert refused.kind == "usage"
+    assert refused.message.startswith("this query would make top-products miss WITHIN 500 ms: its panes would wait ")
+    assert "ms could be met" in refused.message
+
+
+def test_a_query_without_a_limit_may_be_in_the_way_too() -> None:
+    """It is closed a moment before the other, whose limit is met without it."""
+    text = f"{COUNT} GRACE 0 SECONDS"
+    others = with_limit(300), told(COUNT, seal=200.0)
+    refused = beside(text, *others)
+    assert isinstance(refused, Refused)
+    assert "top-products miss WITHIN 300 ms" in refused.message
+    assert beside(f"{COUNT} GRACE 500 MILLISECONDS", *others) == AdmittedPlan(
+        planned(f"{COUNT} GRACE 500 MILLISECONDS")
+    )
+
+
+def test_what_nobody_has_measured_of_a_query_warns_of_others_at_most() -> None:
+    other = PER_PATH.replace("path", "host")
+    admitted = beside(SOONER, with_limit(500, seal=150.0), told(other, seal=190.0))
+    assert isinstance(admitted, AdmittedPlan)
+    assert "perhaps would make top-products miss WITHIN 500 ms" in admitted.warning
+    assert "if its panes take as long as those of" in admitted.warning
+
+
+@pytest.mark.parametrize(
+    ("text", "others"),
+    [
+        (SOONER, (with_limit(800, seal=150.0), told(COUNT, seal=190.0))),
+        (SOONER, (with_limit(300, seal=150.0), told(COUNT, seal=190.0))),
+        (SOONER, (msgspec.structs.replace(with_limit(500, seal=150.0), results=3), told(COUNT, seal=190.0))),
+        (f"{COUNT} WITHIN 2 SECONDS", (with_limit(500, seal=150.0), told(COUNT, seal=190.0))),
+    ],
+    ids=["has room", "misses anyway", "is young", "goes first"],
+)
+def test_a_job_that_does_not_wait_for_a_query_refuses_it_not(text: str, others: tuple[JobLatency, ...]) -> None:
+    assert isinstance(beside(text, *others), AdmittedPlan)
+
+
+def test_work_that_is_shared_is_done_once() -> None:
+    alike = with_limit(500, f"{COUNT} GRACE 120 MILLISECONDS", seal=190.0)
+    assert isinstance(beside(SOONER, alike), AdmittedPlan)
+    assert isinstance(beside(SOONER.replace("120", "110"), alike), Refused)

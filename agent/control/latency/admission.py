@@ -6,8 +6,8 @@ refuse a query or choose for it, and it runs as it would without.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from operator import attrgetter
 
 import trio
@@ -23,16 +23,20 @@ from agent.control.latency.measurements import (
     least_of,
     likest,
     percent_of,
+    setting_of,
     with_setting,
 )
+from agent.control.latency.other_jobs import limited, missed_limit
 from agent.control.observation.latency_view import described_latency
 from agent.runtime.fleet.job_directory import JobDirectory
 from agent.runtime.messages.jobs import Announce
 from agent.runtime.messages.views.latency import LatencyRequest, LatencyView
 from agent.runtime.requests.events import AskReply, JobQuestion
 from overlay import Id
+from query.latency.phases import Phase
 from query.latency.planner import LatencyRefusal, plan
-from query.latency.setting import Evidence
+from query.latency.prediction import predict
+from query.latency.setting import Evidence, Measured
 
 RESULTS_MIN = 10
 """Results from which on what a job has measured can refuse a query: the first ones of a job may be slow."""
@@ -61,11 +65,11 @@ class LatencyAdmission:
         self._asked, self._directory, self._rights = asked, directory, rights
 
     async def admit(self, found: ql.Plan, wanted: ql.Query, who: Principal) -> AdmittedPlan | control.Refused:
-        """The plan of a query as it is to run, or why it is not to. Some seconds at most.
+        """The plan of a live query as it is to run, or why it is not to. Some seconds at most.
 
         Jobs that the client may not read are not asked: a refusal tells what they have measured.
         """
-        if found.within is None or found.windowing is None or found.app is not None or found.reads_types:
+        if found.windowing is None or found.app is not None or found.reads_types:
             return AdmittedPlan(found)
         answers = await self._measured(found, wanted, who)
         if not answers:
@@ -73,12 +77,18 @@ class LatencyAdmission:
         return await trio.to_thread.run_sync(decided, found, wanted, answers, abandon_on_cancel=True)
 
     async def _measured(self, found: ql.Plan, wanted: ql.Query, who: Principal) -> Sequence[control.JobLatency]:
-        """The measurements of the likest live jobs over the stream."""
+        """The measurements of the likest live jobs over the stream, and of those with limits, if any."""
         live = [
             one for one in self._directory.all()
             if one.stream == found.stream and not one.bounded and self._rights.may_read(who, one.app_id)
         ]  # fmt: skip
-        asked = await trio.to_thread.run_sync(likest, live, _TEXT, wanted, abandon_on_cancel=True)
+
+        def worth_asking() -> Iterable[Announce]:
+            with_limits = limited(live, _TEXT)
+            some = likest(live, _TEXT, wanted) if with_limits or found.within is not None else []
+            return {one.app_id: one for one in (*some, *with_limits)}.values()
+
+        asked = await trio.to_thread.run_sync(worth_asking, abandon_on_cancel=True)
         answers: list[control.JobLatency] = []
 
         async def ask(app_id: Id) -> None:
@@ -95,15 +105,33 @@ class LatencyAdmission:
 
 def decided(found: ql.Plan, wanted: ql.Query, answers: Sequence[control.JobLatency]) -> AdmittedPlan | control.Refused:
     """The decision on the plan of a query by what jobs have measured: one that computes the same, if there is one, and
-    has most results. Where it computes something else, only a limit is refused that would be out of reach if nothing at
-    all were computed.
+    has most results.
     """
     is_same, told = max(
         ((is_same_work(wanted, one.query), one) for one in answers), key=lambda one: (one[0], one[1].results)
     )
+    known = known_of(found, told, max(1, told.contributors), is_same=is_same)
+    own = AdmittedPlan(found) if found.within is None else _within_limit(found, told, known, is_same=is_same)
+    if isinstance(own, control.Refused):
+        return own
+    seal_s = predict(setting_of(own.plan), known).phases[Phase.SEAL].mean
+    missed = missed_limit(own.plan, wanted, seal_s, answers, RESULTS_MIN)
+    if missed is None:
+        return own
+    if is_same and told.results >= RESULTS_MIN:
+        return control.Refused("usage", f"this query {missed.text}")
+    may = f"this query perhaps {missed.text}, if its panes take as long as those of {told.app}"
+    return replace(own, warning="; ".join(one for one in (own.warning, may) if one))
+
+
+def _within_limit(
+    found: ql.Plan, told: control.JobLatency, known: Measured, *, is_same: bool
+) -> AdmittedPlan | control.Refused:
+    """The decision by the query's own limit. Where what is told is of something else, only a limit is refused that
+    would be out of reach if nothing at all were computed.
+    """
     within = found.within
     assert within is not None
-    known = known_of(found, told, max(1, told.contributors), is_same=is_same)
     limit, percent, choices = within.limit_ms, percent_of(within), choices_of(found, told)
     least = plan(limit, percent, known if is_same else least_of(known), choices=choices)
     is_known = told.results >= RESULTS_MIN and least.prediction.evidence > Evidence.ASSUMED
