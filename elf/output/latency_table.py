@@ -14,7 +14,7 @@ from elf.output.listing import Cell, plain_table
 from elf.terminal.terminal import printable
 
 JOB_TITLES = ("APP", "WITHIN", "RESULTS", "MET %", "MEAN MS", "P50 MS", "P99 MS", "SLOWEST PHASE", "SLOWEST AGENT")
-PHASE_TITLES = ("PHASE", "MEAN MS", "P50 MS", "P99 MS", "SHARE %", "LAST MS", "ALL MEAN", "ALL P99", "PLANNED")
+PHASE_TITLES = ("PHASE", "MEAN MS", "P50 MS", "P99 MS", "SHARE %", "LAST MS", "ALL MEAN", "ALL P99", "PLAN")
 AGENT_TITLES = ("SLOWEST AGENTS", "MEAN MS", "PARTS", "LAST")
 LINES_AROUND = 5
 """Lines beside the rows of jobs: the head, its rule, blanks, what is left out, and the cursor's own."""

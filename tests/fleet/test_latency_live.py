@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
+import threading
 import time
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,11 +17,15 @@ from watching import DEADLINE_S, milliseconds
 
 import elf
 from agent.control.messages import JobLatency
+from agent.control.observation.latency_entries import PlanEntry
 from elf.client import QueryRefusedError, Result, SyncClient, SyncJob
+from elf.demo.agents.agent_process import AgentProcess
 from elf.demo.agents.agents import AgentFleet, AgentSpec, StreamFiles
 from query.latency import AGENT_PHASES, Phase
 
 pytestmark = pytest.mark.live
+STOPPED_S = 0.4
+"""Time for which the busy agent has no processor, at the end of the grace of each window."""
 NAMES = [f"agent-{number}" for number in range(1, 9)]
 RESULTS = 10
 LIMIT_MS = 60_000
@@ -95,3 +102,60 @@ def test_results_say_what_they_took_and_their_master_where_it_went(tmp_path: Pat
     assert (shown.code, listed.code) == (0, 0), shown.err + listed.err
     assert all(phase.label in shown.out for phase in Phase)
     assert [json.loads(line)["app"] for line in listed.out.splitlines()] == ["numbers"]
+
+
+@contextmanager
+def busy(agent: AgentProcess) -> Iterator[None]:
+    """Takes the processor from an agent for a while as each window is to be closed, as other programs may."""
+    over = threading.Event()
+
+    def run() -> None:
+        while not over.wait(1.0 - (time.time() - LIMIT_MS / 4000 + 0.05) % 1.0):
+            agent.signal(signal.SIGSTOP)
+            over.wait(STOPPED_S)
+            agent.signal(signal.SIGCONT)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+        agent.signal(signal.SIGCONT)
+
+
+def until(job: SyncJob, client: SyncClient, is_so: Callable[[PlanEntry], bool]) -> PlanEntry:
+    """The plan of a job once it is so, as results go on."""
+    deadline = time.monotonic() + DEADLINE_S
+    for _ in job:
+        found = client.latency(job.app).plan
+        assert found is not None
+        if is_so(found):
+            return found
+        assert time.monotonic() < deadline, found
+    raise AssertionError("the job goes on for ever")
+
+
+@pytest.mark.slow
+def test_a_busy_agent_is_named_in_the_plan(tmp_path: Path) -> None:
+    names = NAMES[:3]
+    writers = [Writer(tmp_path / f"{name}.json", 1_000_000 * place) for place, name in enumerate(names)]
+    for writer in writers:
+        writer.log.write_text('{"time": "2026-01-01T00:00:00Z", "id": -1}\n')
+    specs = [AgentSpec(name, (StreamFiles("web", (str(tmp_path / f"{name}.json"),)),)) for name in names]
+    with AgentFleet(tmp_path / "agents", specs) as fleet, ExitStack() as writing:
+        for writer in writers:
+            writing.enter_context(writer.writing())
+        with elf.connect_sync(fleet.socket(names[0])) as client, client.query(SQL, app="numbers") as job:
+            calm = until(job, client, lambda plan: plan.mean_ms > 0)
+            assert calm.grace_ms == LIMIT_MS / 4
+            master = client.latency("numbers").master
+            slow = next(name for name in names[1:] if name != master)
+            with busy(fleet.process(slow)):
+                named = until(job, client, lambda plan: f" of {slow} takes " in plan.remark)
+                settled = until(job, client, lambda plan: f" of {slow} takes " in plan.remark and ";" in plan.remark)
+            shown = elf_process("latency", "numbers", "--socket", str(fleet.socket(names[0])))
+    assert named.drift_ms > 30
+    assert "more than planned; " in settled.remark
+    assert f"of {slow} takes" in " ".join(shown.out.split())

@@ -57,7 +57,7 @@ Phases:
   sum        of all but the last; latency less sum is skew: clocks that differ, ways unlike half of there and back
 
 \b
-PLANNED (ms) is what the plan that is in force said of jobs with WITHIN, and drift by how much the median of the last
+PLAN (ms) is what the plan that is in force said of jobs with WITHIN, and drift by how much the median of the last
 five results is beyond that. A line below says what has not been planned, and what follows from it.
 
 \b
