@@ -70,8 +70,8 @@ from agent.runtime.copies.service import CopyOptions
 from agent.runtime.function.spill import SpillArea
 from agent.runtime.ingest.feed import StreamOptions
 from agent.runtime.keyed.hosting.options import KeyedOptions
-from agent.runtime.master.latency.live_plan import PlanQuestion
 from agent.runtime.messages.job_records import JobRecord
+from agent.runtime.messages.plans import PlanQuestion
 from agent.runtime.messages.views.descriptions import SampleStream
 from agent.runtime.requests.events import AgentAsked, AgentObserver, DryRunAsked, Shown, StreamAsked
 from agent.runtime.requests.status import AgentStatus, job_figures

@@ -143,7 +143,6 @@ class Agent:
         self.deployments = Deployments(name, sender, jobs, directory, programs, code)
         self.recorder = recorder = JobRecorder(self.observer, containment)
         self.masters = JobMasters(name, node, sender, jobs, directory, programs, code, containment, recorder, replicas)
-        self.masters.on_plan_asked = self.observer.plan_asked
         self.failover = Failover(node, sender, directory, self.masters, recorder, MasterSearch(node, sender))
         self.copies = RunCopies(node, sender, jobs, self.masters, directory, self._clock, copies)
         self.drain = Drain(jobs, self.masters, self.failover, sender)
@@ -193,6 +192,7 @@ class Agent:
             self.masters.close, self.keyed.drop, self.jobs.drop, self.failover.forget, containment.forget,
             self.copies.drop, self.owners.forget,
         )  # fmt: skip
+        self.masters.on_plan_asked = self.observer.plan_asked
         self.program_host.element_act, self.copies.on_given = self.keyed.answered, self.given.take
         self.drain.on_begun, self.drain.holds = (self.keyed.leave, self.owners.leave), self.keyed.holds
         self.directory.on_over(self.failover.answer_over)

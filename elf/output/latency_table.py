@@ -88,7 +88,7 @@ def _summary(found: JobLatency) -> str:
 
 
 def _planned(plan: PlanEntry) -> Iterator[str]:
-    """What was planned against what is measured, and what has come of that."""
+    """Lines on the plan in force, against what is measured, and on what has come of that."""
     setting = f"GRACE {plan.grace_ms:,} ms" + (f", panes cut in {plan.cuts:,}" if plan.cuts > 1 else "")
     if not plan.mean_ms:
         yield f"{setting} · not planned yet: too few results"

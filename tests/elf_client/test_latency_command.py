@@ -27,7 +27,7 @@ from agent.control.messages import (
     Refused,
     why_no_request,
 )
-from agent.control.observation.latency_entries import DurationEntry, SlowAgentEntry
+from agent.control.observation.latency_entries import DurationEntry, PlanEntry, SlowAgentEntry
 from elf.cli import cli
 from elf.client import AsyncClient, UnknownJobError
 from query.latency import AGENT_PHASES, Phase
@@ -117,6 +117,26 @@ def test_a_job_without_a_limit_and_with_durations_that_cannot_be(socket_path: Pa
     assert lines[-1].startswith("skew")
 
 
+def test_a_plan_is_shown_against_what_is_measured_with_what_has_come_of_it(socket_path: Path) -> None:
+    plan = PlanEntry(
+        50, 4, 1, 500.0, 700.0, {"tail": 4.0, "seal": 61.0}, 710.0, 210.0,
+        "uplink of web-2 takes 210 ms more than planned; replanned: GRACE 50 ms, panes cut in 4",
+    )  # fmt: skip
+    fresh = msgspec.structs.replace(plan, mean_ms=0.0, phases={}, remark="")
+    found = {"shop": msgspec.structs.replace(FOUND, plan=plan), "fresh": msgspec.structs.replace(FOUND, plan=fresh)}
+    with answering(socket_path, **found):
+        unplanned = table(ask("latency", "fresh", socket=socket_path).out)
+        lines = table(ask("latency", "shop", socket=socket_path).out)
+        told = json.loads(ask("latency", "shop", "--output", "json", socket=socket_path).out)
+    shown = " ".join(lines)
+    assert "planned 500 ms on average, 700 at the limit's share · the last results 710 · drift +210 ms" in shown
+    assert "GRACE 50 ms, panes cut in 4 " in shown
+    assert plan.remark in shown
+    assert "seal 70.0 63.0 140.0 10.6 70.0 5.0 10.0 61.0" in lines
+    assert told["plan"]["drift_ms"] == 210.0
+    assert "not planned yet: too few results" in " ".join(unplanned)
+
+
 def test_a_job_that_has_no_result_yet_says_what_to_look_at(socket_path: Path) -> None:
     with answering(socket_path, fresh=FRESH):
         finished = ask("latency", "fresh", socket=socket_path)
@@ -177,8 +197,8 @@ def test_programs_get_one_object_a_job_and_look(socket_path: Path, words: tuple[
         one = ask("latency", "shop", "--output", "json", *words, socket=socket_path)
     assert (every.code, one.code) == (0, 0)
     expected = msgspec.to_builtins(FOUND)
-    for bytes_told in ("path_statistics", "part_statistics", "total_statistics"):
-        del expected[bytes_told]
+    for left_out in ("path_statistics", "part_statistics", "total_statistics", "group_points"):
+        del expected[left_out]
     assert [json.loads(line) for line in one.out.splitlines()] == [expected] * looks
     assert every.out == one.out
 

@@ -18,7 +18,8 @@ from agent.control.latency.measurements import setting_of, with_setting
 from agent.control.latency.replanning import replanned
 from agent.runtime.master.job_master import JobMaster
 from agent.runtime.master.latency.drift import Drift, drift_of
-from agent.runtime.master.latency.live_plan import MET, PlanAnswer, PlanQuestion
+from agent.runtime.master.latency.live_plan import MET
+from agent.runtime.messages.plans import PlanAnswer, PlanQuestion
 from agent.runtime.messages.views.latency import PlanView
 from agent.runtime.model.latency.recent_latency import ResultLatency
 from overlay import Id

@@ -132,7 +132,7 @@ def _within_limit(
     """
     within = found.within
     assert within is not None
-    limit, percent, choices = within.limit_ms, percent_of(within), choices_of(found, told)
+    limit, percent, choices = within.limit_ms, percent_of(within), choices_of(found, told if is_same else None)
     least = plan(limit, percent, known if is_same else least_of(known), choices=choices)
     is_known = told.results >= RESULTS_MIN and least.prediction.evidence > Evidence.ASSUMED
     if isinstance(least, LatencyRefusal) and is_known:

@@ -10,7 +10,7 @@ import trio
 from agent import log
 from agent.control.latency.measurements import choices_of, known_of, percent_of, setting_of, with_setting
 from agent.control.observation.latency_view import described_latency
-from agent.runtime.master.latency.live_plan import PlanAnswer, PlanQuestion
+from agent.runtime.messages.plans import PlanAnswer, PlanQuestion
 from overlay import Id
 from query.latency.planner import LatencyRefusal, is_replaced, plan, review
 
@@ -45,8 +45,8 @@ class PlanningThread:
 
 
 def replanned(question: PlanQuestion) -> PlanAnswer:
-    """What a job's setting in force is predicted to take by now, and which one is to follow it, if another is as much
-    better as `is_replaced` says. A second of a processor."""
+    """The prediction of a job's setting in force by what is known by now, and the setting that is to follow it, if one
+    is as much better as `is_replaced` says. A second of a processor."""
     found, told = question.plan, described_latency(question.view)
     within = found.within
     assert within is not None

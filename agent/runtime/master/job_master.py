@@ -146,9 +146,7 @@ class JobMaster:
         read: ReaderRuns,
     ) -> None:
         self.state = state
-        self.local = local
-        self.read = read
-        self._wake = wake
+        self.local, self.read, self._wake = local, read, wake
         self.is_closest = False
         """Whether this agent is known to be the one closest to the appId, with the agents around as they are."""
         self.ended: Reason | None = None
@@ -183,8 +181,7 @@ class JobMaster:
         self.owned = OwnedWindows(state, sender, self.placement.loads)
         state.work, self._clock = local.nodes.work, clock
         self.adaptation = Adaptation(state, self.placement, self.note, clock, now)
-        self._program_results = ProgramResults(state, local, self.owned)
-        self.log = JobLog()
+        self._program_results, self.log = ProgramResults(state, local, self.owned), JobLog()
         self.plan = LivePlan(state, name, self._latency_of, self._change_plan, self.note, now)
         self.latency.on_measured = self.plan.take
 

@@ -22,7 +22,6 @@ from agent.runtime.master.failover import Takeover, descriptor_of
 from agent.runtime.master.healing import HEAL_AGAIN_S
 from agent.runtime.master.job_master import JobMaster
 from agent.runtime.master.job_recorder import JobRecorder
-from agent.runtime.master.latency.live_plan import PlanAnswer, PlanQuestion
 from agent.runtime.master.owners.key_placement import NotYetError
 from agent.runtime.master.results.job_log import JobLog
 from agent.runtime.master.results.reader_runs import ReaderRuns, decoded_runs
@@ -54,6 +53,7 @@ from agent.runtime.messages.jobs import (
     Update,
     Updated,
 )
+from agent.runtime.messages.plans import PlanAnswer, PlanQuestion
 from agent.runtime.messages.programs import CannotRun, Line, LogLines, LogRequest, ProgramFailed
 from agent.runtime.messages.reading import NO_RUNS, GivenRuns
 from agent.runtime.messages.sender import FLEET_GROUP, MessageSender

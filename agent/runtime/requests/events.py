@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from agent.runtime.master.latency.live_plan import PlanQuestion
 from agent.runtime.messages.client_events import Accepted
 from agent.runtime.messages.job_records import JobRecord
 from agent.runtime.messages.jobs import Answer, Ask, StopAnswer, Updated
+from agent.runtime.messages.plans import PlanQuestion
 from agent.runtime.messages.programs import Log, LogRequest
 from agent.runtime.messages.views.descriptions import AgentDescription, SampleStream, StreamDescription, StreamSample
 from agent.runtime.messages.views.dry_runs import DryRun, DryRunView

@@ -97,9 +97,11 @@ def latency(
 
 
 def _line(one: JobLatency) -> bytes:
-    """A job as JSON, without the statistics that its durations are made of."""
+    """A job as JSON, without what its durations and its plan are made of."""
     fields = msgspec.to_builtins(one)
-    return msgspec.json.encode({name: value for name, value in fields.items() if not name.endswith("_statistics")})
+    return msgspec.json.encode(
+        {name: value for name, value in fields.items() if name != "group_points" and not name.endswith("_statistics")}
+    )
 
 
 def _found(client: SyncClient, app: str | None) -> tuple[list[JobLatency], str]:

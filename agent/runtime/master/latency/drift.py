@@ -15,7 +15,7 @@ RESULTS = 5
 LEAST_S = 0.03
 """Time by which results are later than planned from which on that is a drift."""
 LEAST_SHARE = 0.25
-"""The same, as a part of what is planned after GRACE."""
+"""Part of what is planned after GRACE by which results are later from which on that is a drift."""
 NOISE_S = 0.005
 """Time by which a phase may be longer without a word."""
 
@@ -31,7 +31,7 @@ class Drift:
 
     @property
     def text(self) -> str:
-        """What has happened, in words.
+        """The drift in words.
 
         >>> Drift(Phase.UPLINK, "web-3", {Phase.UPLINK: 0.2104}).text
         'uplink of web-3 takes 210 ms more than planned'
@@ -39,7 +39,7 @@ class Drift:
         return f"{self.phase.label} of {self.agent} takes {1000 * self.longer[self.phase]:,.0f} ms more than planned"
 
     def beside(self, longer: Mapping[Phase, float]) -> Drift:
-        """The same, with what phases were longer before."""
+        """This drift, with what phases were longer before."""
         both = {phase: self.longer.get(phase, 0.0) + longer.get(phase, 0.0) for phase in (*longer, *self.longer)}
         return replace(self, longer=both)
 

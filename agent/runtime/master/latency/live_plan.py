@@ -10,16 +10,15 @@ the model: questions go to `ask`, and answers come when they are there.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 
 import query
 from agent.runtime.master.latency.drift import RESULTS, Drift, drift_of, median_s
 from agent.runtime.master.state import JobState
+from agent.runtime.messages.plans import PlanAnswer, PlanQuestion
 from agent.runtime.messages.views.latency import LatencyView, PlanView
 from agent.runtime.model.latency.critical_path import micros_of
 from agent.runtime.model.latency.recent_latency import LatencyGeneration, ResultLatency
-from overlay import Id
 from query.latency.phases import Phase
 from query.latency.planner import KEPT_S
 from query.latency.prediction import Prediction
@@ -32,38 +31,9 @@ SETTLED_RESULTS = 20
 """Results of a setting from which on it is predicted: the first ones may be slow."""
 SURE_RESULTS = 100
 """Results from which on their spread is known, and a setting is changed though none is late."""
-MET = "the limit is met all the same"
 MISSES = 3
 """Results of the last few that are late from which on a job needs another plan."""
-
-
-@dataclass(frozen=True, slots=True)
-class PlanQuestion:
-    """What is the plan of a job now, whose `plan` has been in force for `held_s`? `view`: what was measured with the
-    plan `basis` in force. `longer`: seconds by which phases are longer since. `may_turn`: whether another setting may
-    be chosen."""
-
-    app_id: Id
-    number: int
-    plan: query.Plan
-    basis: query.Plan
-    view: LatencyView
-    longer: Mapping[Phase, float]
-    held_s: float
-    may_turn: bool
-
-
-@dataclass(frozen=True, slots=True)
-class PlanAnswer:
-    """The prediction of the setting in force; `wanted`: the plan that is to follow it, with its prediction, if one is.
-    `outcome`: what follows for the limit, in words; "" if it holds."""
-
-    app_id: Id
-    number: int
-    prediction: Prediction
-    wanted: tuple[query.Plan, Prediction] | None = None
-    outcome: str = ""
-    is_out_of_reach: bool = False
+MET = "the limit is met all the same"
 
 
 class LivePlan:
@@ -87,7 +57,7 @@ class LivePlan:
         """Results since the setting has changed, or what is measured of it, or the basis was taken."""
         self._version, self._since = state.version, now
         self._basis: tuple[query.Plan, LatencyView] | None = None
-        """What was measured, and the plan that was in force then."""
+        """The plan that was in force as it was measured, and the measurements."""
         self._longer: dict[Phase, float] = {}
         """Seconds by which phases are longer than in the basis."""
         self._planned: Prediction | None = None
@@ -96,14 +66,14 @@ class LivePlan:
         self._asked: tuple[PlanQuestion, Drift | None] | None = None
         self._asked_at, self._numbers = -ANSWER_S, 0
         self._drifted = ""
-        """What was longer than planned, in words, as long as it is not in the basis."""
+        """The last drift in words, as long as it is not in the basis."""
         self._remark = ""
         self._is_out_of_reach = False
 
     def take(self, result: ResultLatency, version: int, now: float) -> None:
         """Takes a result of a version that is published."""
-        if version < self._version:
-            return  # a window that was open when the setting changed
+        if result.is_met is None or version < self._version:
+            return  # no limit, or a window that was open when the setting changed
         if version > self._version:
             self._begin(version, now)
         self._last.append(result)

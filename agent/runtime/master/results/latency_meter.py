@@ -67,7 +67,9 @@ class LatencyMeter:
         self._state, self._name, self._clock = state, name, clock
 
     def note_groups(self, run: Run) -> None:
-        """Counts the groups of a run's panes, where all of them come here."""
+        """Counts the groups of a run's panes, where a limit is stated and all of them come here."""
+        if self._state.versions.newest.function.plan.within is None:
+            return
         if run.state.height and self._state.trees == 1 and not run.patches and not run.before:
             panes, events = max(1, run.state["pane"].n_unique()), total(run.counted.values()).events
             self._groups.append((events // panes, -(-run.state.height // panes)))
