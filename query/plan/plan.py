@@ -338,7 +338,9 @@ class Plan:
         windowing = self.windowing
         if windowing is None or windowing.session is not None or windowing.changes or self.kind != "aggregate":
             return False
-        if self.reads_rows or self.reads_types or self.outer is not None or self.beyond_groups == "error":
+        if self.reads_rows or self.reads_types or self.keyed is not None or self.outer is not None:
+            return False
+        if self.beyond_groups == "error":
             return False
         functions = (aggregate_function(one.function.upper()) for one in self.aggregates)
         return not any(one.is_of_job or one.error is not None or one.limit is not None for one in functions)
