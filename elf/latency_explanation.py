@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 import query
-from agent.control.latency.measurements import choices_of, is_same_work, known_of, likest, percent_of
+from agent.control.latency.measurements import choices_of, is_same_work, known_of, likest, percent_of, setting_of
 from agent.control.latency.samples import late_share, lateness, with_samples
 from agent.control.messages import DryRuns, JobLatency
 from agent.programs.calls import JobDescription
@@ -151,10 +151,10 @@ def explanation(
     """The explanation of a query of this text, by what is known of it."""
     within, samples = found.within, [] if dry is None else dry.samples
     percent = DEFAULT_PERCENT if within is None else percent_of(within)
-    share, late = percent / 100, lateness(samples)
-    now = predict(measured.setting, measured, share)
+    share, setting, late = percent / 100, setting_of(found), lateness(samples)
+    now = predict(setting, measured, share)
     limit_s = None if within is None else within.limit_ms / 1000
-    most = None if limit_s is None else largest_rate(measured.setting, measured, limit_s, share)
+    most = None if limit_s is None else largest_rate(setting, measured, limit_s, share)
     best, verdict = None, ""
     if within is not None:
         chosen = plan(within.limit_ms, percent, measured, choices=choices_of(found))
@@ -177,10 +177,10 @@ def explanation(
         _ms(now.mean),
         _ms(now.quantile),
         now.binding.label,
-        _ms(predict(measured.setting, measured, share, 2 * measured.rate).quantile),
+        _ms(predict(setting, measured, share, 2 * measured.rate).quantile),
         most if most is None or math.isfinite(most) else None,
         list(_phases(now)),
-        list(_knobs(measured.setting, best, late)),
+        list(_knobs(setting, best, late)),
         verdict,
     )
 
