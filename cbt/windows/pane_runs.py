@@ -35,10 +35,10 @@ class PaneRuns:
         self._frames.append(frame)
         self._costs.append(self._costs[-1] + FRAME_COST + frame.height)
 
-    def fold(self, merge: Callable[[Sequence[pl.DataFrame]], pl.DataFrame], begins: int) -> int:
-        """Merges the last panes, from a time on, if there are `FOLDED_AT` of them; returns how many were merged."""
+    def fold(self, merge: Callable[[Sequence[pl.DataFrame]], pl.DataFrame], begins: int, least: int = FOLDED_AT) -> int:
+        """Merges the last panes, from a time on, if there are `least` of them; returns how many were merged."""
         first = bisect_left(self._starts, begins)
-        if len(self._frames) - first < FOLDED_AT:
+        if len(self._frames) - first < least:
             return 0
         count = len(self._frames) - first
         start, end, frame = self._starts[first], self._ends[-1], merge(self._frames[first:])

@@ -84,7 +84,7 @@ class PanePlan:
         if not sizes:
             raise ValueError("there are no windows without a size")
         self.sizes = tuple(sorted(set(sizes)))
-        common_ms = gcd(*(size.slice_ms for size in self.sizes))
+        self.common_ms = common_ms = gcd(*(size.slice_ms for size in self.sizes))
         self.pane_ms = pane_ms or common_ms
         if self.pane_ms < 1 or common_ms % self.pane_ms:
             raise ValueError(

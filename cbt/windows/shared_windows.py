@@ -107,9 +107,21 @@ class SharedWindows:
             _take_all(sequence.advance(pane))
             sequence.add(frame)
         self._runs.add(pane, end, frame)
-        boundary = self.plan.boundary(pane)
-        if self._difference is None and boundary is not None:  # else single panes are taken off again
-            self.done.inputs += self._runs.fold(lambda frames: combined(self._layout, frames), boundary)
+        if self._difference is None:  # else single panes are taken off again
+            self._fold(pane, end)
+
+    def _fold(self, pane: int, end: int) -> None:
+        """Merges panes that are in the same windows: if there are many of them and, of those that are cut from one, as
+        they come, so that little is left to be merged once the last one is there."""
+
+        def merged(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+            return combined(self._layout, frames)
+
+        boundary, common_ms = self.plan.boundary(pane), self._panes.common_ms
+        if end % common_ms:
+            self.done.inputs += self._runs.fold(merged, pane // common_ms * common_ms, 2)
+        elif boundary is not None:
+            self.done.inputs += self._runs.fold(merged, boundary)
 
     def _subtract_no_more(self) -> None:
         """From now on windows are made without taking anything off."""
