@@ -22,8 +22,9 @@ from agent.runtime.function.spill import SpillArea
 from agent.runtime.ingest.event_batch import EventBatches
 from agent.runtime.ingest.event_clock import EventClock
 from agent.runtime.ingest.feed import ColumnNames, Feed, FeedDemand, FeedKey, OperatorKey
-from agent.runtime.ingest.hand_ins import HandIns, count_abandoned, hand_in, limit_of
-from agent.runtime.ingest.operator import Operator, PaneConsumer
+from agent.runtime.ingest.in_time.hand_ins import HandIns, count_abandoned, hand_in, limit_of
+from agent.runtime.ingest.operator import Operator
+from agent.runtime.ingest.pane_consumer import PaneConsumer
 from agent.runtime.ingest.panes.pane_log import PaneLog
 from agent.runtime.ingest.seal_timing import SealTiming
 from agent.runtime.ingest.watermark import Watermark, believed, come_to, due_ms
