@@ -39,6 +39,11 @@ class Spilling:
         """Whether more bytes are in memory than the limit allows. O(nodes)."""
         return self.failure is None and root.nbytes > self._limit_bytes
 
+    @property
+    def is_on_disk(self) -> bool:
+        """Whether anything is on disk. O(1)."""
+        return not self._files.is_empty
+
     def make_room(self, root: BufferNode) -> None:
         """Spills as much as necessary: leaves, least recently touched first, then late rows. O(nodes + bytes)."""
         try:

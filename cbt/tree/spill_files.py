@@ -92,6 +92,7 @@ class SpillFiles:
         self._quota = quota
         self._numbers = count()
         self._made: list[Path] = []
+        self._written = weakref.WeakSet[SpillFile]()
         weakref.finalize(self, _remove_all, self._made)
         self._make_directory()
 
@@ -101,9 +102,16 @@ class SpillFiles:
             self._make_directory()
         path = self._made[-1] / str(next(self._numbers))
         try:
-            return SpillFile(path, data, self._quota)
+            file = SpillFile(path, data, self._quota)
         except OSError as error:
             raise SpillError(f"cannot write {path}: {error.strerror}; {_MAKE_ROOM}") from error
+        self._written.add(file)
+        return file
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether none of its files is in use. O(1)."""
+        return not self._written
 
     def close(self) -> None:
         """Removes the directory with all files. A later write makes a new directory."""

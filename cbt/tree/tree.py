@@ -298,6 +298,15 @@ class CompressedBufferTree:
             self._spilling.close()
 
     @property
+    def is_on_disk(self) -> bool:
+        """Whether a part of the tree is on disk. O(1).
+
+        >>> CompressedBufferTree([], [Aggregate("hits", "count", None, "any")]).is_on_disk
+        False
+        """
+        return self._spilling is not None and self._spilling.is_on_disk
+
+    @property
     def memory_bytes(self) -> int:
         """Bytes of the root's table and columns, of the compressed fragments and of the leaves in memory. O(nodes).
 

@@ -38,7 +38,7 @@ class Measured(Root):
         self.meter = LatencyMeter(self.master, "root", self.clock)
         self.part.opened(self.feed.key, 0)
         self.operators.end_of_feed(self.feed.key, 50.0, 5_000)
-        self.operators.seal_next(50.0)
+        self.operators.work_next(50.0)
         self.clock.tell(50.0, 5_000.0)
 
     def lines(self) -> list[dict[str, object]]:

@@ -121,7 +121,7 @@ class Root:
         """The agent's own panes are sealed; the child, if it has not come to its end, leaves."""
         self.part.opened(self.feed.key, 0)
         self.operators.end_of_feed(self.feed.key, 0.0, 0)
-        self.operators.seal_next(0.0)
+        self.operators.work_next(0.0)
         results = self._publish()
         self.child_dies()
         return results + self._publish()

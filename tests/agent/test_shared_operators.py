@@ -184,7 +184,7 @@ class Desk:
     def seal(self) -> None:
         self.operators.start_sealing(0.0)
         while self.operators.turn() is not None:
-            self.operators.seal_next(0.0)
+            self.operators.work_next(0.0)
 
 
 def counted(runs: Sequence[Run]) -> dict[int, int]:
@@ -237,7 +237,7 @@ def test_panes_of_jobs_with_a_limit_are_sealed_before_those_of_others() -> None:
     desk.operators.insert(FEED, events("a", at_ms=WALL_MS + SECOND), 1.0, WALL_MS + SECOND)
     while (operator := desk.operators.turn()) is not None:
         order += [text for text, worker in workers.items() if worker.operator is operator]
-        desk.operators.seal_next(1.0)
+        desk.operators.work_next(1.0)
     assert order[:2] == [limited["300 MILLISECONDS"], limited["900 MILLISECONDS"]]
     assert sorted(order[2:]) == sorted(others)
 

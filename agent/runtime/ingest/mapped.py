@@ -62,7 +62,7 @@ class _Batch:
 class MappedPipeline(Pipeline):
     """A pipeline with a queue of events before it; `send` gives events to the job's code."""
 
-    has_room = True
+    has_room, abandons = True, False
 
     def __init__(
         self,

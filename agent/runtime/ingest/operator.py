@@ -15,7 +15,7 @@ blocks of feeds, so that the disk can be told where they were.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 import polars as pl
@@ -34,6 +34,7 @@ from agent.runtime.ingest.seal_timing import SealTiming
 from agent.runtime.ingest.watermark import Watermark
 from agent.runtime.model.panes import END, FIRST_PANE, SELF, Counted, Counts, Patch, Run, closed_ms
 from agent.runtime.model.state_encoding import StateEncoding
+from agent.runtime.scheduling.lots import CostClass
 
 
 class Operator:
@@ -41,11 +42,13 @@ class Operator:
 
     `read_before`: events up to this time (epoch ms) were read of its feeds before it existed. Its watermark closes
     panes or, where a job is `bounded`, the end of its feeds. A run of more than `run_rows` rows is cut at the next pane
-    boundary. `on_sealing` is called when there is something to seal.
+    boundary. `on_sealing` is called when there is something to seal, `on_inserted` with the number of events that were
+    inserted, and the time that took (s).
     """
 
     is_blocked, idle_until_ms = False, FIRST_PANE  # could not begin to seal; its feed may rest until then
     handed_in = FIRST_PANE  # the pane up to which it closes panes wherever the watermark is
+    is_mapped = has_more = False  # gets its events from the job's code; some wait to be given to it
 
     def __init__(
         self,
@@ -62,12 +65,14 @@ class Operator:
         timing: SealTiming,
         on_sealing: Callable[[Operator], None],
         on_idle: Callable[[Operator], None],
+        on_inserted: Callable[[Operator, int, float], None],
     ) -> None:
         self.function, self.pane_ms = function, function.pane_ms  # None: there is only one pane
         self.names, self.watermark = names, watermark
         self.key = key
         self.read_before, self._run_rows = read_before, run_rows
         self._on_sealing, self._on_idle, self.timing = on_sealing, on_idle, timing
+        self._on_inserted = on_inserted
         self.consumers: list[PaneConsumer] = []
         self.is_reading = True
         """Whether it takes what its feeds bring; otherwise its job has to be ready first, or maps the events."""
@@ -129,7 +134,9 @@ class Operator:
     def can_serve(self, consumer: PaneConsumer) -> bool:
         """Whether a consumer of an operator with an equal key gets the same runs from this one."""
         other = consumer.operator
-        if self.is_sealing or other.is_sealing or not all(one.is_begun for one in (consumer, *self.consumers)):
+        if any(one.is_sealing or one.has_more for one in (self, other)):
+            return False
+        if not all(one.is_begun for one in (consumer, *self.consumers)):
             return False
         closed = max(self.closed, self._sealable_upto(), other._sealable_upto())
         read_before = max(self.read_before, other.read_before)
@@ -207,6 +214,39 @@ class Operator:
         """The pane of an instant."""
         return 0 if self.pane_ms is None else time_ms // self.pane_ms * self.pane_ms
 
+    def panes_of(self, times: pl.Series) -> pl.Series:
+        """The panes of some instants."""
+        return times * 0 if self.pane_ms is None else times // self.pane_ms * self.pane_ms
+
+    @property
+    def open_from_ms(self) -> int:
+        """The first instant of which events are not late for all (epoch ms)."""
+        closed = max(self.handed_in, min((one.closed for one in self.consumers), default=self.closed))
+        return FIRST_PANE if closed == FIRST_PANE else closed_ms(closed, self.pane_ms) + 1
+
+    @property
+    def waiting_rows(self) -> int:
+        """The number of events that are not inserted."""
+        return self._waiting_rows + rows_of(self._due)
+
+    @property
+    def cost_class(self) -> CostClass:
+        """The class of its events, by what inserting them takes."""
+        return CostClass.SPILLED if self._store.is_on_disk else CostClass.CHEAP
+
+    def abandon(self, late: Mapping[int, int]) -> None:
+        """Counts events that it does not get, by pane: their panes are partial."""
+        self._incomplete.update(pane for pane in late if pane > self._emptied_upto)
+        for consumer in self.consumers:
+            consumer.count_abandoned(late)
+
+    def await_more(self) -> None:
+        """Notes that events wait to be given to it: until then its feeds' ends let nothing be closed."""
+        self.has_more = True
+        self.watermark.wake()
+        self.idle_until_ms = FIRST_PANE
+        self._on_idle(self)
+
     def takes_states(self, pane: int) -> bool:
         """Whether states of a pane may come in place of its events: it is open for all, and there is room."""
         is_open = pane > max([self.closed, *(one.closed for one in self.consumers)])
@@ -253,11 +293,14 @@ class Operator:
             self.closed, self.amendments.settled = now
 
     def _insert(self, waiting: list[pl.DataFrame]) -> None:
+        begun_s = self.timing.now
         for batch in self._batches.of(waiting, self.function) if waiting else ():
             open_batch = self._still_open(batch)
             if self.function.lacks_rows:
                 self._incomplete.update(open_batch.counted)
             self._store.add(open_batch)
+        if waiting:
+            self._on_inserted(self, rows_of(waiting), self.timing.now - begun_s)
 
     def _still_open(self, batch: EventBatch) -> EventBatch:
         """The batch without events of closed panes. Each consumer decides which of them, and of others, are late."""
@@ -329,7 +372,8 @@ class Operator:
         if self.has_to_seal:
             self._close_panes()
         self.is_blocked, self.idle_until_ms = self.has_to_seal, FIRST_PANE
-        waits = self.is_blocked or self.is_sealing or self._progress.is_inside or self.unseen or self._early is not None
+        waits = self.is_blocked or self.is_sealing or self._progress.is_inside or self.unseen or self.has_more
+        waits = waits or self._early is not None
         if self.pane_ms and self.is_reading and not (waits or self.is_bounded):
             self.idle_until_ms = self.watermark.rest(self.closed, self.pane_ms, self._grace_ms)
         self._on_idle(self)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Protocol
 
 import polars as pl
@@ -22,7 +23,9 @@ from agent.runtime.function.spill import SpillArea
 from agent.runtime.ingest.event_batch import EventBatches
 from agent.runtime.ingest.event_clock import EventClock
 from agent.runtime.ingest.feed import ColumnNames, Feed, FeedDemand, FeedKey, OperatorKey
-from agent.runtime.ingest.in_time.hand_ins import HandIns, count_abandoned, hand_in, limit_of
+from agent.runtime.ingest.in_time.feed_block import BlockFrame, FeedBlock
+from agent.runtime.ingest.in_time.hand_ins import HandIns, hand_in, limit_of
+from agent.runtime.ingest.in_time.waiting_events import WaitingEvents
 from agent.runtime.ingest.operator import Operator
 from agent.runtime.ingest.pane_consumer import PaneConsumer
 from agent.runtime.ingest.panes.pane_log import PaneLog
@@ -30,7 +33,7 @@ from agent.runtime.ingest.seal_timing import SealTiming
 from agent.runtime.ingest.watermark import Watermark, believed, come_to, due_ms
 from agent.runtime.model.containment import JobContainment
 from agent.runtime.model.incomplete import HEAL_RETENTION_MS
-from agent.runtime.model.latency.critical_path import NOT_FOUND, BlockRead, found_at_end, found_in_block
+from agent.runtime.model.latency.critical_path import NOT_FOUND, BlockRead, Found, found_at_end, found_in_block
 from agent.runtime.model.meters import JobMeter
 from agent.runtime.model.panes import END, FIRST_PANE, Counts, Run, closed_ms
 from agent.runtime.model.schedule import ANY_TIME, Schedule
@@ -47,12 +50,15 @@ SEALED_ROWS = 10_000
 
 
 class FeedConsumer(Protocol):
-    """Takes the blocks of feeds without an operator, for a job whose code gets the events first."""
+    """Takes the blocks of feeds without an operator, for a job whose code gets the events first. `abandons`: it does
+    not wait for events that are late."""
 
     @property
     def app_id(self) -> Id: ...
     @property
     def has_room(self) -> bool: ...
+    @property
+    def abandons(self) -> bool: ...
     def began(self, key: FeedKey, reading: object) -> None: ...
     def insert(self, key: FeedKey, parsed: Parsed, place: Place | None) -> None: ...
     def caught_up(self, key: FeedKey, wall_ms: int) -> None: ...
@@ -149,15 +155,21 @@ class OperatorPool:
         self._sealing: DeadlineQueue[Operator] = DeadlineQueue()
         """The operators that have something to seal."""
         self._hand_ins = HandIns(self.time, self._sealing.times)
+        self.waiting = WaitingEvents(self.time, self._hand_ins, lambda: self._sealing.slice_s, self._evaluating)
         self._ahead = 0
         self._found = NOT_FOUND
         """The block that is being inserted."""
 
     def statistics(self) -> Mapping[str, int]:
-        """`ahead`: events that were ahead of the wall clock by more than `max_skew`. `frames`: those of sealed panes
-        that are kept for masters."""
+        """`abandoned`: events that could not be inserted in time. `ahead`: those that were ahead of the wall clock by
+        more than `max_skew`. `frames`: those of sealed panes that are kept for masters."""
         frames = sum(consumer.log.frames for operator in self for consumer in operator.consumers)
-        return {"ahead": self._ahead, "clock_steps": self.clock.steps, "frames": frames}
+        return {
+            "abandoned": self.waiting.abandoned,
+            "ahead": self._ahead,
+            "clock_steps": self.clock.steps,
+            "frames": frames,
+        }
 
     def __iter__(self) -> Iterator[Operator]:
         return (operator for operators in self._alike.values() for operator in operators)
@@ -206,10 +218,12 @@ class OperatorPool:
             timing=SealTiming(self.time, self._containment.clock),
             on_sealing=self._begin_sealing,
             on_idle=self._note_idle,
+            on_inserted=self.waiting.inserted,
         )
         operator.is_partial = not self._incomplete.isdisjoint(names)
         self._alike.setdefault(key, []).append(operator)
         self._hand_ins.add(operator)
+        self._sealing.constrain(operator, None if key.limit_ms is None else key.limit_ms / 1000)
         for feed in names:
             self._reading.setdefault(feed, []).append(operator)
             self._idle.setdefault(feed, Schedule()).set(operator, ANY_TIME)
@@ -282,12 +296,23 @@ class OperatorPool:
             self._blocked.pop(operator, None)
 
     def _begin_sealing(self, operator: Operator) -> None:
+        self._add_work(operator, WorkPhase.SEAL)
+
+    def _begin_inserting(self, operator: Operator) -> None:
+        self._add_work(operator, WorkPhase.INSERT)
+
+    def _add_work(self, operator: Operator, phase: WorkPhase) -> None:
+        """Puts work where it comes by the deadline of its window."""
         limits = [within.limit_ms for one in operator.consumers if (within := one.function.plan.within) is not None]
-        end_ms = closed_ms(operator.closed, operator.pane_ms) + 1
-        is_timed = limits and operator.closed not in (FIRST_PANE, END)
+        pane_ms, is_timed = operator.pane_ms, limits and operator.closed not in (FIRST_PANE, END)
+        end_ms = closed_ms(operator.closed, pane_ms) + 1 + (pane_ms or 0) * (phase is WorkPhase.INSERT)
         deadline = self.deadline(end_ms + min(limits) if is_timed else None)
-        pane_s = PANE_MAX_S if operator.pane_ms is None else min(PANE_MAX_S, operator.pane_ms / 1000)
-        self._sealing.add(operator, WorkPhase.SEAL, self.time.now, pane_s, deadline)
+        pane_s = PANE_MAX_S if pane_ms is None else min(PANE_MAX_S, pane_ms / 1000)
+        self._sealing.add(operator, phase, self.time.now, pane_s, deadline)
+
+    def insert_all(self, operator: Operator) -> None:
+        """Has an operator take all that waits of it: it reads no more."""
+        self.waiting.insert_all(operator)
 
     def deadline(self, time_ms: int | None) -> float | None:
         """A time (epoch ms), if there is one, as one of the clock of steps (s)."""
@@ -319,6 +344,7 @@ class OperatorPool:
             del self._alike[operator.key]
         self._sealing.drop(operator)
         self._hand_ins.drop(operator)
+        self.waiting.drop(operator)
         self._blocked.pop(operator, None)
         for key in operator.names:
             self._reading[key].remove(operator)
@@ -444,41 +470,37 @@ class OperatorPool:
         return steady_ms
 
     def _insert(self, operators: list[Operator], key: FeedKey, parsed: Parsed, now: float, place: Place | None) -> None:
+        block = self._block(key, parsed, place, is_bounded=operators[0].is_bounded)
         for operator in operators:
-            with self._evaluating(operator, 0, now):
-                operator.begin_block(place)
+            if not self.waiting.add(operator, block):
+                with self._evaluating(operator, block.rows, now):
+                    block.insert(operator)
+            if self.waiting.waits(operator):
+                self._begin_inserting(operator)
+
+    def _block(self, key: FeedKey, parsed: Parsed, place: Place | None, *, is_bounded: bool) -> FeedBlock:
+        """The events of a parsed block that are believed, and the time that they have come to."""
         malformed, newest, reached = parsed.malformed, None, None
-        latest_ms = None if operators[0].is_bounded else self.clock.latest_ms
+        latest_ms = None if is_bounded else self.clock.latest_ms
         passed_over = None if parsed.passed_over is None else parsed.passed_over.times
+        frames = []
         for frame in parsed.all_frames:
             events, last = believed(frame, latest_ms)
             malformed += frame.height - events.height
             if last is None:
                 continue
+            frames.append(BlockFrame(events, last, frame is passed_over))
             newest = last if newest is None else max(last, newest)
             credible = last if latest_ms is None else self._credible(events, last)
             if credible is not None:
                 reached = credible if reached is None else max(credible, reached)
-            columns = frozenset(events.columns)
-            for operator in operators:
-                with self._evaluating(operator, events.height, now):
-                    if frame is passed_over:
-                        operator.see(key, last)
-                        operator.put(events)
-                    else:
-                        operator.insert(key, events, columns, last)
         if parsed.abandoned is not None:
             newest = reached = parsed.abandoned.newest_ms
-            for operator in operators:
-                operator.see(key, newest)
-                count_abandoned(operator, parsed.abandoned, frozenset() if place is None else place.replayed)
         if newest is not None:
             self._newest[key] = max(newest, self._newest.get(key, FIRST_PANE))
-        for operator in operators:
-            with self._evaluating(operator, 0, now):
-                come = come_to(parsed.watermark_ms, reached, self.clock.limit_ms)
-                operator.timing.found = self._found._replace(reached_ms=come)
-                operator.saw(key, malformed, come, place)
+        come = come_to(parsed.watermark_ms, reached, self.clock.limit_ms)
+        found = self._found._replace(reached_ms=come)
+        return FeedBlock(key, tuple(frames), malformed, parsed.abandoned, come, place, found)
 
     def _credible(self, events: pl.DataFrame, newest: int) -> int | None:
         """The time of the newest event that may move a watermark. Others wait in their panes for their time."""
@@ -501,8 +523,7 @@ class OperatorPool:
         for operator in idle.due(wall_ms) if idle is not None else ():
             if operator.is_reading:
                 with self._evaluating(operator, 0, now):
-                    operator.timing.found = found
-                    operator.caught_up(key, wall_ms)
+                    self.waiting.after(operator, partial(_catch_up, operator, key, wall_ms, found))
         for consumer in self._consumers_of(key):
             with self._containment.evaluating((consumer.app_id,), 0, now):
                 consumer.caught_up(key, wall_ms)
@@ -537,7 +558,7 @@ class OperatorPool:
 
     def has_room(self, key: FeedKey) -> bool:
         """Whether a feed may be read on now: all that get its events first have room for them."""
-        return all(consumer.has_room for consumer in self._feed_consumers.get(key, ()))
+        return self.waiting.has_room and all(consumer.has_room for consumer in self._feed_consumers.get(key, ()))
 
     def kept_place(self, key: FeedKey) -> object:
         """The place from which a feed goes on that was read before this start, if it was."""
@@ -573,57 +594,82 @@ class OperatorPool:
         return self._hand_ins.next_at()
 
     def hand_in(self, now: float) -> None:
-        """Closes the panes of windows that are to be out."""
+        """Closes the panes of windows that are to be out, without what is not inserted by now."""
+        self.waiting.abandon_late()
         for operator, upto in self._hand_ins.due():
             with self._evaluating(operator, 0, now):
                 hand_in(operator, upto)
 
     def abandoned_ms(self, key: FeedKey) -> int | None:
         """The instant up to which events of a feed are late for all its jobs, none of which waits for them."""
-        return None if self._consumers_of(key) else self._hand_ins.abandoned_ms(self._reading.get(key, ()))
+        waits = any(not consumer.abandons for consumer in self._consumers_of(key))
+        return None if waits else self._hand_ins.abandoned_ms(self._reading.get(key, ()))
 
     def turn(self) -> Operator | None:
-        """The operator whose turn it is to seal a run, if any can."""
+        """The operator whose turn it is to insert events or to seal a run, if any can."""
         work = self._turn()
         return None if work is None else work.job
 
-    def sealing_due(self) -> float | None:
-        """The time by which that operator is to seal it; None if none can."""
+    def work_due(self) -> float | None:
+        """The time by which that operator is to begin; None if none can."""
         work = self._turn()
         return None if work is None else work.due
 
     def _turn(self) -> PhaseWork[Operator] | None:
-        found, settled = None, list[Operator]()
+        found, inserted, settled = None, list[Operator](), list[Operator]()
         for work in self._sealing.in_order():
-            if not work.job.is_sealing:
+            if work.phase is WorkPhase.INSERT:
+                if self.waiting.has_work:
+                    found = work
+                    break
+                inserted.append(work.job)
+            elif not work.job.is_sealing:
                 settled.append(work.job)
             elif work.job.can_seal:
                 found = work
                 break
+        for operator in inserted:
+            self._sealing.remove(operator, WorkPhase.INSERT)
         for operator in settled:
             self._sealing.remove(operator, WorkPhase.SEAL)
             self._blocked[operator] = None
         return found
 
-    def seal_next(self, now: float) -> None:
-        """Seals one run; the next turn is another operator's."""
-        operator = self.turn()
-        assert operator is not None
-        self._sealing.remove(operator, WorkPhase.SEAL)
-        with self._evaluating(operator, SEALED_ROWS, now):
-            begun_s = self.time.now
-            operator.seal_next()
-            self._sealing.times.measured(operator, WorkPhase.SEAL, self.time.now - begun_s)
-            if operator.is_sealing:
-                self._begin_sealing(operator)
-            else:
-                operator.start_sealing()
-                self._share_alike(operator.key)
+    def work_next(self, now: float) -> None:
+        """Inserts a slice of events, or seals one run; the next turn is another operator's."""
+        work = self._turn()
+        assert work is not None
+        begun_s, operator = self.time.now, work.job
+        self._sealing.remove(operator, work.phase)
+        if work.phase is WorkPhase.INSERT:
+            self.waiting.step(now)
+            if self.waiting.waits(operator):
+                self._begin_inserting(operator)
+        else:
+            with self._evaluating(operator, SEALED_ROWS, now):
+                operator.seal_next()
+        self._sealing.times.measured(operator, work.phase, self.time.now - begun_s)
+        if work.phase is WorkPhase.SEAL:
+            with self._evaluating(operator, 0, now):
+                self._sealed(operator)
+
+    def _sealed(self, operator: Operator) -> None:
+        """Goes on behind a run."""
+        if operator.is_sealing:
+            self._begin_sealing(operator)
+        else:
+            operator.start_sealing()
+            self._share_alike(operator.key)
 
     def _share_alike(self, key: OperatorKey) -> None:
         for operator in self._alike[key][1:]:
             for consumer in tuple(operator.consumers):
                 self.try_share(consumer)
+
+
+def _catch_up(operator: Operator, key: FeedKey, wall_ms: int, found: Found) -> None:
+    operator.timing.found = found
+    operator.caught_up(key, wall_ms)
 
 
 def _next_due(operator: Operator) -> int | None:

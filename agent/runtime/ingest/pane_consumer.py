@@ -181,6 +181,11 @@ class PaneConsumer:
         """Counts late events: see `OwnCounts`. Some of the panes may be this consumer's."""
         self.counts.count_late(passed, min(self.closed, self._takes_upto()), replayed)
 
+    def count_abandoned(self, passed: Mapping[int, int]) -> None:
+        """Counts events as late that nobody inserts, of open panes as well."""
+        if self.is_begun:
+            self.counts.count_late(passed, self._takes_upto(), ())
+
     def count_malformed(self) -> None:
         """Counts malformed lines here from now on."""
         self.counts.count_malformed_after(self.operator.malformed)

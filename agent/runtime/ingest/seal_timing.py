@@ -19,6 +19,11 @@ class SealTiming:
         self._clock, self._work = clock, work
         self._began_s = 0.0
 
+    @property
+    def now(self) -> float:
+        """The clock's time (s)."""
+        return self._clock.now
+
     def close(self, upto: int, pane_ms: int | None, grace_ms: int) -> None:
         """Panes up to one are closed by what was found."""
         self.path = None

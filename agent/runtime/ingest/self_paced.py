@@ -38,7 +38,7 @@ class SelfPacedPipeline:
     """The shape of a `Pipeline`, sealed by the program, which finds what it has flushed in `handles`."""
 
     awaits_feeds = False
-    has_room = True
+    has_room, abandons = True, False
 
     def __init__(
         self,

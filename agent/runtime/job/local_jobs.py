@@ -637,9 +637,9 @@ class LocalJobs:
 
     def seal_next(self, now: float) -> None:
         """Lets the most urgent jobs combine and send, after a run is sealed if that is more urgent."""
-        due, first = self.ingest.sealing_due(), next(self._working.in_order(), None)
+        due, first = self.ingest.work_due(), next(self._working.in_order(), None)
         if first is None or (due is not None and due < first.due):
-            self.ingest.seal_next(now)
+            self.ingest.work_next(now)
         for _ in range(min(JOBS_AT_ONCE, len(self._working))):
             if (work := self._working.next()) is not None and (job := self._jobs.get(work.job)) is not None:
                 with self._containment.around(job.app_id, now):

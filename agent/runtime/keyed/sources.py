@@ -194,6 +194,11 @@ class KeyedSources:
         """Whether the feeds may be read on."""
         return self._taker.has_room and all(progress.is_kept for progress in self._progress.values())
 
+    @property
+    def abandons(self) -> bool:
+        """False: elements get every event."""
+        return False
+
     def began(self, key: FeedKey, reading: object) -> None:
         """Notes where the reading of a feed has begun."""
         if key in self._progress and not self._bounded:

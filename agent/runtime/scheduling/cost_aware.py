@@ -74,10 +74,16 @@ class CostAwareScheduler:
             lot.cost_s = cost_s
             self._insert(lot)
 
+    def withdraw(self, job: Hashable) -> list[Lot]:
+        """Takes out all that waits of a job, by deadline. O(all lots)."""
+        lots = [lot for lot in self._tree if lot.job == job]
+        for lot in lots:
+            self._delete(lot)
+        return sorted(lots, key=lambda lot: lot.deadline)
+
     def drop(self, job: Hashable) -> None:
         """Forgets a job that is over, with all that waits of it. O(all lots)."""
-        for lot in [lot for lot in self._tree if lot.job == job]:
-            self._delete(lot)
+        self.withdraw(job)
 
     def abandoned(self) -> list[Lot]:
         """The lots, and parts of lots, that were abandoned since the last call."""

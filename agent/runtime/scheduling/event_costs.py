@@ -57,6 +57,11 @@ class EventCosts:
         mean = self._means.get(operator, {}).get(cost_class)
         return self._prior_s[cost_class] if mean is None else mean.cost_s
 
+    def is_known(self, operator: Hashable, cost_class: CostClass) -> bool:
+        """Whether events of the class have been measured."""
+        mean = self._means.get(operator, {}).get(cost_class)
+        return mean is not None and mean.events > PRIOR_EVENTS
+
     def measured(self, operator: Hashable, cost_class: CostClass, events: int, took_s: float) -> None:
         """Notes that so many events took so long."""
         if events > 0:

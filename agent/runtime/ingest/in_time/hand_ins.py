@@ -7,10 +7,8 @@ They are partial, and what comes later for them is late.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
-from agent.parsing import Abandoned
-from agent.runtime.durable.records import Chain
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.ingest.operator import Operator
 from agent.runtime.model.panes import END, FIRST_PANE, closed_ms
@@ -52,6 +50,11 @@ class HandIns:
         """Forgets an operator."""
         self._settled_ms.pop(operator, None)
 
+    @property
+    def operators(self) -> Collection[Operator]:
+        """All of them."""
+        return self._settled_ms.keys()
+
     def next_at(self) -> float | None:
         """The time (s) at which `hand_in` wants to be called. O(operators that hand in)."""
         due_ms = min((due for _, _, due in self._due()), default=None)
@@ -62,18 +65,36 @@ class HandIns:
         return [(operator, upto) for operator, upto, due_ms in self._due() if due_ms <= self._clock.wall_ms]
 
     def _due(self) -> Iterable[tuple[Operator, int, float]]:
-        for operator, settled_ms in self._settled_ms.items():
-            windowing, pane_ms, limit_ms = operator.function.plan.windowing, operator.pane_ms, operator.key.limit_ms
+        for operator in self._settled_ms:
+            pane_ms = operator.pane_ms
             assert pane_ms is not None
-            assert limit_ms is not None
-            is_ready = operator.is_reading and operator.watermark.value is not None and operator.closed < END
-            if windowing is None or not windowing.sizes or not is_ready:
+            if not _is_read(operator) or operator.closed >= END:
                 continue
             out = max(operator.closed, operator.handed_in)
-            out_ms = settled_ms if out == FIRST_PANE else max(settled_ms, closed_ms(out, pane_ms) + 1)
-            end_ms = windowing.end_after(int(out_ms))
-            left_ms = min(limit_ms / SHARE, max(LEFT_MS, 2000 * self._times.remaining_s(operator, WorkPhase.SEAL)))
-            yield operator, end_ms - pane_ms, end_ms + max(limit_ms - left_ms, operator.key.grace_ms + PATIENCE_MS)
+            after_ms = FIRST_PANE if out == FIRST_PANE else closed_ms(out, pane_ms) + 1
+            if (window := self._window_after(operator, after_ms)) is not None:
+                end_ms, due_ms = window
+                yield operator, end_ms - pane_ms, due_ms
+
+    def _window_after(self, operator: Operator, time_ms: int) -> tuple[int, float] | None:
+        """The end of the first window after a time that is handed in, and when that is (epoch ms)."""
+        windowing, limit_ms = operator.function.plan.windowing, operator.key.limit_ms
+        assert limit_ms is not None
+        if windowing is None or not windowing.sizes:
+            return None
+        end_ms = windowing.end_after(int(max(time_ms, self._settled_ms[operator])))
+        left_ms = min(limit_ms / SHARE, max(LEFT_MS, 2000 * self._times.remaining_s(operator, WorkPhase.SEAL)))
+        return end_ms, end_ms + max(limit_ms - left_ms, operator.key.grace_ms + PATIENCE_MS)
+
+    def due_ms(self, operator: Operator, time_ms: int) -> float | None:
+        """The time at which the window of an event is handed in (epoch ms); None: never."""
+        window = self._window_after(operator, time_ms)
+        return None if window is None else window[1]
+
+    def may_abandon(self, operator: Operator) -> bool:
+        """Whether events of an operator may be abandoned: it hands in, and is known to count for somebody."""
+        known = operator in self._settled_ms and _is_read(operator) and operator.function.is_ready
+        return known and bool(operator.consumers) and all(one.is_begun for one in operator.consumers)
 
     def abandoned_ms(self, operators: Iterable[Operator]) -> int | None:
         """The instant up to which events of all these operators are late (epoch ms), whose jobs do not wait for them;
@@ -81,10 +102,15 @@ class HandIns:
         closed: list[int] = []
         for one in operators:
             upto = max(one.closed, one.handed_in)
-            if one not in self._settled_ms or not one.is_reading or upto in (FIRST_PANE, END):
+            if one not in self._settled_ms or not _is_read(one) or upto in (FIRST_PANE, END):
                 return None
             closed.append(closed_ms(min([upto, *(consumer.closed for consumer in one.consumers)]), one.pane_ms))
         return min(closed, default=None)
+
+
+def _is_read(operator: Operator) -> bool:
+    """Whether an operator gets what its feeds bring, and knows their time."""
+    return (operator.is_reading or operator.is_mapped) and operator.watermark.value is not None
 
 
 def hand_in(operator: Operator, upto: int) -> None:
@@ -94,9 +120,3 @@ def hand_in(operator: Operator, upto: int) -> None:
     if reached_ms is None or reached_ms <= last_ms:
         operator.lost_upto = max(operator.lost_upto, last_ms)
     operator.start_sealing()
-
-
-def count_abandoned(operator: Operator, abandoned: Abandoned, replayed: frozenset[Chain]) -> None:
-    """Counts lines that were not decoded, as it was too late for them."""
-    for consumer in operator.consumers:
-        consumer.count_late({operator.pane_of(abandoned.newest_ms): abandoned.lines}, replayed)

@@ -63,6 +63,11 @@ class PaneStore:
             self._area.could_not_write(error)
 
     @property
+    def is_on_disk(self) -> bool:
+        """Whether a part of it is on disk: to insert more costs reads and writes there."""
+        return isinstance(self._store, cbt.CompressedBufferTree) and self._store.is_on_disk
+
+    @property
     def has_room(self) -> bool:
         """Whether states may be taken."""
         return self._taken.has_room
