@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+from pathlib import Path
+
 import pytest
+from program_fleet import ProgramFleet, Turns
 from virtual_agent import PER_S, VirtualAgent
 
-from agent import WindowResult
+from agent import Agent, WindowResult
+from agent.programs.calls import EventsMapped, read_act
+from agent.programs.commands import ProgramSaid, StartProgram, TellProgram
 
 TIMED = "WINDOWING 1 SECOND GRACE 250 MILLISECONDS WITHIN 2 SECONDS"
 JOBS = {
@@ -20,12 +26,12 @@ COSTS_S = {"": 1e-4, "product": 3e-4, "page": 1.4e-3, "shop": 2e-4}
 
 def lived(patch: pytest.MonkeyPatch, jobs: dict[str, str]) -> tuple[VirtualAgent, dict[str, list[WindowResult]]]:
     """An overload of ten seconds, and five of calm."""
-    agent = VirtualAgent(patch, COSTS_S)
+    agent = VirtualAgent(patch=patch, costs_s=COSTS_S)
     agent.submit_all(jobs)
     agent.go_on(1.0, per_s=300)
     agent.go_on(10.0)
     agent.go_on(5.0, per_s=300)
-    return agent, agent.by_job()
+    return agent, agent.windows()
 
 
 def test_jobs_within_their_share_lose_nothing_and_all_recover(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,3 +55,72 @@ def test_a_job_that_waits_loses_nothing_beside_one_that_does_not(monkeypatch: py
     assert [(one.late, one.partial) for one in windows["patient"]] == [(0, [])] * len(windows["patient"])
     lengths = [one.events for one in windows["patient"]]
     assert sum(lengths[1:12]) >= 10 * PER_S
+
+
+class CodedAgent(ProgramFleet, VirtualAgent):
+    """An agent beside a program on a processor of its own, which takes its time for each event."""
+
+    program_s = 1.4e-3
+    program_free_at = 0.0
+
+    def _obey(self, agent: Agent) -> bool:
+        done = self._answer(agent)
+        orders = agent.orders()
+        for order in orders:
+            key = (agent.name, order.key)
+            if isinstance(order, StartProgram):
+                self.turns[key] = Turns()
+            elif isinstance(order, TellProgram):
+                self.turns[key].tell(order.data)
+                said, self.turns[key].said = self.turns[key].said, []
+                for one in said:
+                    call = read_act(one)
+                    took_s = self.program_s * len(call.origins) if isinstance(call, EventsMapped) else 0.0
+                    self.program_free_at = max(self.program_free_at, self.now) + took_s
+                    self.unanswered.append((self.program_free_at, ProgramSaid(order.key, one)))
+        return done or bool(orders)
+
+    def _answer(self, agent: Agent) -> bool:
+        done = False
+        while self.unanswered and self.unanswered[0][0] <= self.now:
+            agent.program_host.receive(self.unanswered.pop(0)[1], self.now, self.wall_ms)
+            agent.process_events(self.now, self.wall_ms)
+            done = True
+        return done
+
+    @cached_property
+    def unanswered(self) -> list[tuple[float, ProgramSaid]]:
+        return []
+
+
+MAPPED = f"""
+    import elf
+
+    class Words(elf.Job):
+        reads = {{"page": "string"}}
+        query = "SELECT word, COUNT(*) AS n FROM web GROUP BY word {TIMED} ELSE PARTIAL"
+
+        def map(self, event):
+            yield {{"word": event["page"]}}
+"""
+
+
+def test_code_gets_as_many_events_as_it_can_map_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = CodedAgent(tmp_path, 1, patch=monkeypatch, costs_s=COSTS_S)
+    agent.wait(0.5)
+    agent.submit_code(MAPPED)
+    agent.submit_all({"few": JOBS["few"]})
+    agent.go_on(1.0, per_s=300)
+    agent.go_on(8.0)
+    agent.go_on(5.0, per_s=300)
+    agent.close()
+    windows = agent.windows()
+    assert [(one.late, one.partial) for one in windows["few"]] == [(0, [])] * len(windows["few"])
+    words = windows["words"]
+    overloaded = [one for one in words if one.partial]
+    assert 7 <= len(overloaded) <= 10
+    assert all(one.contributors == 1 for one in words), "it is not leaped over"
+    done_s = sum(agent.program_s * one.events for one in overloaded[:-1])
+    assert done_s >= 0.85 * len(overloaded[:-1])
+    assert [(one.late, one.partial) for one in words[-3:]] == [(0, [])] * 3
+    assert sum(one.events + one.late for one in words) == sum(one.events for one in windows["few"])

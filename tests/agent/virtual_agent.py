@@ -26,9 +26,9 @@ class VirtualAgent(Fleet):
     """An agent whose log has 1,000 events a second. `costs_s`: what inserting an event takes, by the columns that a
     query reads; other work takes no time. While the agent inserts, it does nothing else."""
 
-    def __init__(self, patch: pytest.MonkeyPatch, costs_s: Mapping[str, float], decode_s: float = 0.0) -> None:
+    def __init__(self, size: int = 1, *, patch: pytest.MonkeyPatch, costs_s: Mapping[str, float]) -> None:
         self.free_at = 0.0
-        self.costs_s, self._decode_s = costs_s, decode_s
+        self.costs_s = costs_s
         self.writes: list[int] = []
         """The number of events in each step."""
         self.read = 0
@@ -41,7 +41,7 @@ class VirtualAgent(Fleet):
 
         patch.setattr(PaneStore, "add", add_slowly)
         self.began_ms = 0
-        super().__init__(1)
+        super().__init__(size)
 
     def cost_s(self, columns: list[str]) -> float:
         return self.costs_s.get("+".join(columns), 0.0)
@@ -102,7 +102,6 @@ class VirtualAgent(Fleet):
                 parsed = Parsed((), 0, abandoned=Abandoned(count, at_ms))
             else:
                 parsed = self.events(count, at_ms)
-                self.spend(count * self._decode_s)
             ingest.insert(feed.key, as_read(parsed, feed), self.now, self.wall_ms)
             self.read += 1
         if self.read == len(self.writes) and self.is_free:
@@ -113,7 +112,7 @@ class VirtualAgent(Fleet):
         times = pl.Series([at_ms] * count, dtype=pl.Int64)
         return Parsed((pl.DataFrame({"@time": times, **columns}),), malformed=0)
 
-    def by_job(self) -> dict[str, list[WindowResult]]:
+    def windows(self) -> dict[str, list[WindowResult]]:
         """The windows of each job, from the first on that the log has events of, in order."""
         found: dict[str, dict[float, WindowResult]] = defaultdict(dict)
         for one in self.results:

@@ -2,14 +2,14 @@
 
 Programs take their time, so everything that feeds bring queues behind the events before it: time does not run ahead of
 events that are still being mapped. A program that does not keep up loses events; they are counted, and the panes that
-lack them are marked partial.
+lack them are marked partial. Where windows are to be out in time, `CodeTurns` says which.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Container, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import polars as pl
@@ -21,6 +21,8 @@ from agent.runtime.durable.restoring import InheritedPast
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.versions import Versions
 from agent.runtime.ingest.feed import ColumnNames, Feed, FeedKey
+from agent.runtime.ingest.in_time.code_turns import CodeTurns
+from agent.runtime.ingest.in_time.feed_block import count_undecoded
 from agent.runtime.ingest.operator import Operator
 from agent.runtime.ingest.operator_pool import OperatorPool
 from agent.runtime.ingest.pane_consumer import PaneConsumer
@@ -29,6 +31,7 @@ from agent.runtime.ingest.watermark import believed, come_to
 from agent.runtime.messages.jobs import Submit
 from agent.runtime.model.epoch import JobTerm
 from agent.runtime.model.panes import FIRST_PANE
+from agent.runtime.scheduling.lots import Lot
 
 WAITING_ROWS_MAX = 200_000
 """Upper bound on events that wait to be mapped; further ones are dropped."""
@@ -45,24 +48,28 @@ NOT_ASKED: _Made = ([], {})
 
 @dataclass(slots=True)
 class _Batch:
-    """Events on their way through the programs. `made`: the rows each code has returned, with the places of the events
-    that they come from; None: none yet. `newest`: the time of the newest event that is believed. `place`: the one after
-    them."""
+    """Events on their way through the programs. `times`: those of the events that these have got. `made`: the rows each
+    code has returned, with the places of the events that they come from; None: none yet. `newest`: the time of the
+    newest event that is believed. `place`: the one after them. `is_waiting`: they are not given to anybody yet. `late`:
+    the times of those that nobody gets."""
 
     number: int
     key: FeedKey
-    times: list[int]
+    events: pl.DataFrame
     newest: int | None
     watermark_ms: int | None
     latest_ms: int
-    made: dict[bytes, _Made | None]
     place: Place | None
+    times: list[int] = field(default_factory=list)
+    made: dict[bytes, _Made | None] = field(default_factory=dict)
+    is_waiting: bool = False
+    late: list[pl.Series] = field(default_factory=list)
 
 
 class MappedPipeline(Pipeline):
     """A pipeline with a queue of events before it; `send` gives events to the job's code."""
 
-    has_room, abandons = True, False
+    has_room = True
 
     def __init__(
         self,
@@ -85,6 +92,9 @@ class MappedPipeline(Pipeline):
         self._rows = 0
         self._numbers = 0
         self._lost_upto = FIRST_PANE
+        self._turns = CodeTurns(ingest.time, ingest.waiting.now, ingest.slice_s)
+        self._inside: float | None = None
+        """The deadline of the block of which more parts follow."""
         super().__init__(versions, job, feeds, begins, wall_ms, ingest, on_sealed, term, resumption, inherited)
 
     def so_far(self) -> None:
@@ -102,7 +112,7 @@ class MappedPipeline(Pipeline):
 
     def _attach(self, function: JobFunction) -> PaneConsumer:
         consumer = super()._attach(function)
-        consumer.operator.is_reading = False
+        consumer.operator.is_reading, consumer.operator.is_mapped = False, True
         consumer.operator.lost_upto = self._lost_upto
         return consumer
 
@@ -129,7 +139,7 @@ class MappedPipeline(Pipeline):
         if after is None or self._proposed is None:
             return after
         code = self._proposed.function.code
-        lacked = (one.newest for one in self._queue if isinstance(one, _Batch) and code not in one.made)
+        lacked = (one.newest for one in self._queue if isinstance(one, _Batch) and _lacks(one, code))
         return max(after, after, *(newest for newest in lacked if newest is not None))
 
     # Feeds.
@@ -137,16 +147,26 @@ class MappedPipeline(Pipeline):
     def began(self, key: FeedKey, reading: object) -> None:
         """Does nothing: its runs are not on disk."""
 
+    @property
+    def abandons(self) -> bool:
+        """Whether the job does not wait for events that are late."""
+        return all(operator.key.limit_ms is not None for operator in self.operators())
+
     def insert(self, key: FeedKey, parsed: Parsed, place: Place | None) -> None:
         """Sends a parsed block to be mapped, in calls of bounded size."""
-        chunks = [chunk for frame in parsed.frames for chunk in frame.iter_slices(BATCH_ROWS_MAX)]
+        rows = self._turns.call_rows(BATCH_ROWS_MAX) if self.abandons else BATCH_ROWS_MAX
+        chunks = [chunk for frame in parsed.frames for chunk in frame.iter_slices(rows)]
         watermark_ms = NO_WATERMARK_MS if chunks else parsed.watermark_ms
         limit_ms, inside = self._ingest.clock.limit_ms, None if place is None else replace(place, is_inside=True)
         after = inside if chunks else place
+        undecoded = parsed.abandoned
+        newest = None if undecoded is None else undecoded.newest_ms
 
         def begin(operator: Operator) -> None:
             operator.begin_block(after)
-            operator.saw(key, parsed.malformed, come_to(watermark_ms, None, limit_ms), after)
+            if undecoded is not None:
+                count_undecoded(operator, undecoded, place)
+            operator.saw(key, parsed.malformed, come_to(watermark_ms, newest, limit_ms), after)
 
         self._later(key, begin)
         for number, chunk in enumerate(chunks, 1):
@@ -155,30 +175,94 @@ class MappedPipeline(Pipeline):
 
     def _map(self, key: FeedKey, chunk: pl.DataFrame, watermark_ms: int | None, place: Place | None) -> None:
         latest_ms, limit_ms = self._ingest.clock.latest_ms, self._ingest.clock.limit_ms
-        times = chunk[TIME].to_list()
-        fields = {column.name: column.field for column in self.feeds[key].columns}
-        if any(name not in chunk.columns for name in fields):
-            newest = min(max(times), latest_ms)
-            reached_ms = come_to(watermark_ms, newest, limit_ms)
-            self._later(key, lambda operator: _pass_over(operator, key, newest, reached_ms, place))
+        times = chunk[TIME]
+        newest = times.filter(times <= latest_ms).max()
+        newest = newest if isinstance(newest, int) else None
+        if any(name not in chunk.columns for name in self._fields(key)):
+            passed = latest_ms if newest is None else newest
+            reached_ms = come_to(watermark_ms, passed, limit_ms)
+            self._later(key, lambda operator: _pass_over(operator, key, passed, reached_ms, place))
             return
-        if self._rows + len(times) > WAITING_ROWS_MAX:
-            self.unmapped += len(times)
-            self._lost_upto = max(self._lost_upto, *times)
-            for operator in self._operators(key):
-                operator.lost_upto = max(operator.lost_upto, self._lost_upto)
-            self._later(key, lambda operator: operator.saw(key, 0, None, place))
-            return
-        columns = {field: chunk[name].to_list() for name, field in fields.items()}
         self._numbers += 1
-        made: dict[bytes, _Made | None] = {}
-        for code in dict.fromkeys(function.code for function in self.functions()):
-            if code is not None and self._send(code, self._numbers, times, columns):
-                made[code] = None
-        newest = max((time for time in times if time <= latest_ms), default=None)
-        self._queue.append(_Batch(self._numbers, key, times, newest, watermark_ms, latest_ms, made, place))
-        self._rows += len(times)
+        batch = _Batch(self._numbers, key, chunk, newest, watermark_ms, latest_ms, place)
+        due = self._due(batch)
+        is_full = self._rows + len(self._turns) + chunk.height > WAITING_ROWS_MAX
+        if is_full and due is None:
+            self._lose(batch)
+            return
+        self._queue.append(batch)
+        if due is None:
+            self._ask(batch, chunk)
+        elif is_full:
+            batch.late.append(times)
+        else:
+            batch.is_waiting = True
+            self._turns.wait(batch, chunk.height, due)
+            self._ask_in_turn()
         self._drain_queue()
+
+    def _lose(self, batch: _Batch) -> None:
+        """Drops events: the program does not keep up, and no more may wait."""
+        times, key, place = batch.events[TIME].to_list(), batch.key, batch.place
+        self.unmapped += len(times)
+        self._lost_upto = max(self._lost_upto, *times)
+        for operator in self._operators(key):
+            operator.lost_upto = max(operator.lost_upto, self._lost_upto)
+        self._later(key, lambda operator: operator.saw(key, 0, None, place))
+
+    def _fields(self, key: FeedKey) -> dict[str, str]:
+        return {column.name: column.field for column in self.feeds[key].columns}
+
+    def _ask(self, batch: _Batch, events: pl.DataFrame) -> None:
+        """Gives events of a batch to the job's code, to that of each version."""
+        batch.times, batch.is_waiting = events[TIME].to_list(), False
+        columns = {name: events[column].to_list() for column, name in self._fields(batch.key).items()}
+        for code in dict.fromkeys(function.code for function in self.functions()):
+            if code is not None and self._send(code, batch.number, batch.times, columns):
+                batch.made[code] = None
+        self._rows += len(batch.times)
+
+    # Turns, where windows are to be out in time.
+
+    def _due(self, batch: _Batch) -> float | None:
+        """The time by which a batch is to be mapped; None: whenever."""
+        earlier, self._inside = self._inside, None
+        due = self._ingest.waiting.due(self.consumer.operator, [batch.events], batch.place)
+        if due is None:
+            return None
+        due = due if earlier is None else min(due, earlier)
+        if batch.place is not None and batch.place.is_inside:
+            self._inside = due
+        return due
+
+    def _ask_in_turn(self) -> None:
+        """Gives the code what it can do next, and nobody what cannot be done in time."""
+        while (lot := self._turns.take()) is not None:
+            batch = lot.source
+            assert isinstance(batch, _Batch)
+            self._ask(batch, batch.events.slice(lot.first, lot.events))
+            if None in batch.made.values():
+                self._turns.asked(batch.number, lot.events)
+        self._leave_out(self._turns.abandoned())
+
+    def _leave_out(self, lots: Iterable[Lot]) -> None:
+        """Has events be late that nobody gets."""
+        for lot in lots:
+            batch = lot.source
+            assert isinstance(batch, _Batch)
+            batch.late.append(batch.events[TIME].slice(lot.first, lot.events))
+            batch.is_waiting &= sum(map(len, batch.late)) < batch.events.height
+
+    def hand_in(self) -> None:
+        """Leaves out what cannot be mapped in time any more."""
+        self._turns.abandon_late()
+        self._ask_in_turn()
+        self._drain_queue()
+
+    def finish_early(self) -> None:
+        self._leave_out(self._turns.withdraw())
+        self._drain_queue()
+        super().finish_early()
 
     def mapped(self, code: bytes, number: int, origins: list[int], columns: dict[str, list[Any]]) -> str | None:
         """Takes a program's answer; returns the fault in it, if any."""
@@ -190,6 +274,9 @@ class MappedPipeline(Pipeline):
         ):
             return "answered with rows of events that it was not asked about"
         batch.made[code] = (origins, columns)
+        if None not in batch.made.values():
+            self._turns.answered(number)
+            self._ask_in_turn()
         self._drain_queue()
         return None
 
@@ -197,6 +284,8 @@ class MappedPipeline(Pipeline):
         for batch in self._queue:
             if isinstance(batch, _Batch) and batch.made.get(code, NOT_ASKED) is None:
                 del batch.made[code]
+        self._turns.ended()
+        self._ask_in_turn()
         self._drain_queue()
 
     def _drain_queue(self) -> None:
@@ -204,7 +293,7 @@ class MappedPipeline(Pipeline):
         while self._queue:
             first = self._queue[0]
             if isinstance(first, _Batch):
-                if None in first.made.values():
+                if first.is_waiting or None in first.made.values():
                     return
                 self._rows -= len(first.times)
                 self._queue.popleft()
@@ -222,10 +311,12 @@ class MappedPipeline(Pipeline):
     def _count(self, batch: _Batch) -> None:
         for operator in self._operators(batch.key):
             operator.begin_block(batch.place)
+            for times in batch.late:
+                operator.abandon(operator.counted_by_pane(times))
             made = batch.made.get(operator.function.code or b"")
             if made is not None:
                 self._insert(operator, batch, made)
-            elif batch.newest is not None:
+            elif batch.newest is not None and not batch.late:
                 operator.lacks(batch.newest)
             if batch.newest is not None:
                 operator.seen_ms = max(operator.seen_ms, batch.newest)
@@ -257,6 +348,11 @@ class MappedPipeline(Pipeline):
 
     def lacks(self, key: FeedKey, some: bool) -> None:
         """Does nothing: the operators get this call too."""
+
+
+def _lacks(batch: _Batch, code: bytes | None) -> bool:
+    """Whether this code does not get the events of a batch, which others have got."""
+    return not batch.is_waiting and code not in batch.made
 
 
 def _pass_over(operator: Operator, key: FeedKey, newest: int, watermark_ms: int | None, place: Place | None) -> None:

@@ -214,9 +214,10 @@ class Operator:
         """The pane of an instant."""
         return 0 if self.pane_ms is None else time_ms // self.pane_ms * self.pane_ms
 
-    def panes_of(self, times: pl.Series) -> pl.Series:
-        """The panes of some instants."""
-        return times * 0 if self.pane_ms is None else times // self.pane_ms * self.pane_ms
+    def counted_by_pane(self, times: pl.Series) -> dict[int, int]:
+        """The number of these instants in each pane."""
+        panes = times * 0 if self.pane_ms is None else times // self.pane_ms * self.pane_ms
+        return dict(panes.value_counts(name="events").iter_rows())
 
     @property
     def open_from_ms(self) -> int:

@@ -59,6 +59,7 @@ class FeedConsumer(Protocol):
     def has_room(self) -> bool: ...
     @property
     def abandons(self) -> bool: ...
+    def hand_in(self) -> None: ...
     def began(self, key: FeedKey, reading: object) -> None: ...
     def insert(self, key: FeedKey, parsed: Parsed, place: Place | None) -> None: ...
     def caught_up(self, key: FeedKey, wall_ms: int) -> None: ...
@@ -155,7 +156,7 @@ class OperatorPool:
         self._sealing: DeadlineQueue[Operator] = DeadlineQueue()
         """The operators that have something to seal."""
         self._hand_ins = HandIns(self.time, self._sealing.times)
-        self.waiting = WaitingEvents(self.time, self._hand_ins, lambda: self._sealing.slice_s, self._evaluating)
+        self.waiting = WaitingEvents(self.time, self._hand_ins, self.slice_s, self._evaluating)
         self._ahead = 0
         self._found = NOT_FOUND
         """The block that is being inserted."""
@@ -596,6 +597,9 @@ class OperatorPool:
     def hand_in(self, now: float) -> None:
         """Closes the panes of windows that are to be out, without what is not inserted by now."""
         self.waiting.abandon_late()
+        for consumer in {one: None for found in self._feed_consumers.values() for one in found if one.abandons}:
+            with self._containment.evaluating((consumer.app_id,), 0, now):
+                consumer.hand_in()
         for operator, upto in self._hand_ins.due():
             with self._evaluating(operator, 0, now):
                 hand_in(operator, upto)
@@ -604,6 +608,10 @@ class OperatorPool:
         """The instant up to which events of a feed are late for all its jobs, none of which waits for them."""
         waits = any(not consumer.abandons for consumer in self._consumers_of(key))
         return None if waits else self._hand_ins.abandoned_ms(self._reading.get(key, ()))
+
+    def slice_s(self) -> float:
+        """The most that a slice of work may take (s)."""
+        return self._sealing.slice_s
 
     def turn(self) -> Operator | None:
         """The operator whose turn it is to insert events or to seal a run, if any can."""

@@ -190,6 +190,9 @@ class SelfPacedPipeline:
     def code_ended(self, code: bytes) -> None:
         """Waits no more for what this code of the job would make of events."""
 
+    def hand_in(self) -> None:
+        """Does nothing: nothing is left out."""
+
     def caught_up(self, key: FeedKey, wall_ms: int) -> None:
         """Does nothing: panes are not cut by the clock."""
 

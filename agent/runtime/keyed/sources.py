@@ -199,6 +199,9 @@ class KeyedSources:
         """False: elements get every event."""
         return False
 
+    def hand_in(self) -> None:
+        """Does nothing: nothing is left out."""
+
     def began(self, key: FeedKey, reading: object) -> None:
         """Notes where the reading of a feed has begun."""
         if key in self._progress and not self._bounded:

@@ -41,11 +41,6 @@ class FeedBlock:
         """The number of its events."""
         return sum(frame.events.height for frame in self.frames)
 
-    @property
-    def is_inside(self) -> bool:
-        """Whether more of the block of a file follows, of which this is a part."""
-        return self.place is not None and self.place.is_inside
-
     def insert(self, operator: Operator) -> None:
         """Gives all of it to an operator."""
         for frame in self.frames:

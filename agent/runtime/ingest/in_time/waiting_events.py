@@ -15,13 +15,14 @@ Times are seconds of the wall clock, from a moment on, since windows are of that
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 import polars as pl
 
 from agent.parsing import TIME
+from agent.runtime.durable.records import Place
 from agent.runtime.ingest.event_batch import ROWS_PER_BATCH, WAITING_ROWS_MAX
 from agent.runtime.ingest.in_time.feed_block import BlockFrame, FeedBlock
 from agent.runtime.ingest.in_time.hand_ins import HandIns
@@ -105,8 +106,8 @@ class WaitingEvents:
         """Whether something waits of an operator: nothing may overtake it."""
         return operator in self._queues
 
-    @property
-    def _now(self) -> float:
+    def now(self) -> float:
+        """The time on the clock of deadlines."""
         return self._seconds(self._clock.wall_ms)
 
     def _seconds(self, time_ms: float) -> float:
@@ -141,20 +142,24 @@ class WaitingEvents:
         else:
             queue.append(_Entry(end))
 
-    def _due(self, operator: Operator, block: FeedBlock) -> float | None:
-        """The time by which a block is to be done; None: whenever."""
-        earlier = self._inside.pop(operator, None)
-        if not self._hand_ins.may_abandon(operator) or (block.place is not None and block.place.replayed):
+    def due(self, operator: Operator, frames: Iterable[pl.DataFrame], place: Place | None) -> float | None:
+        """The time by which events of a block are to be inserted, so that all of it is done between two sealings; None:
+        whenever."""
+        if not self._hand_ins.may_abandon(operator) or (place is not None and place.replayed):
             return None
-        live = [oldest for frame in block.frames if (oldest := _oldest(frame, operator.open_from_ms)) is not None]
+        live = [oldest for events in frames if (oldest := _oldest(events, operator.open_from_ms)) is not None]
         due_ms = self._hand_ins.due_ms(operator, min(live)) if live else None
-        if due_ms is None:
-            return earlier if block.frames else None
         limit_ms = operator.key.limit_ms
-        assert limit_ms is not None
-        due = slot_of(self._seconds(due_ms), limit_ms / 1000)
+        return None if due_ms is None or limit_ms is None else slot_of(self._seconds(due_ms), limit_ms / 1000)
+
+    def _due(self, operator: Operator, block: FeedBlock) -> float | None:
+        """The same for a block, or for a part of one, which is done with the parts before."""
+        earlier = self._inside.pop(operator, None)
+        due = self.due(operator, [frame.events for frame in block.frames], block.place)
+        if due is None:
+            return None
         due = due if earlier is None else min(due, earlier)
-        if block.is_inside:
+        if block.place is not None and block.place.is_inside:
             self._inside[operator] = due
         return due
 
@@ -167,7 +172,7 @@ class WaitingEvents:
             if frame.events.height
         ]
         entry.waiting = sum(lot.events for lot in lots)
-        self._scheduler.release(lots, self._now)
+        self._scheduler.release(lots, self.now())
 
     # Turns.
 
@@ -183,7 +188,7 @@ class WaitingEvents:
 
     def abandon_late(self) -> None:
         """Abandons what cannot be done any more."""
-        self._scheduler.release((), self._now)
+        self._scheduler.release((), self.now())
         self._count_abandoned()
 
     def insert_all(self, operator: Operator) -> None:
@@ -213,7 +218,7 @@ class WaitingEvents:
         """Hands out lots until they are a slice of work."""
         slice_s = self._slice_s()
         while (left_s := slice_s - self._gathered_s()) > slice_s / 2:
-            lot = self._scheduler.next_to_process(self._now, left_s)
+            lot = self._scheduler.next_to_process(self.now(), left_s)
             if lot is None:
                 break
             operator = self._take(lot)
@@ -247,8 +252,7 @@ class WaitingEvents:
         for lot in self._scheduler.abandoned():
             entry, _, frame, operator = _source(lot)
             entry.waiting -= lot.events
-            panes = pl.select(operator.panes_of(frame.events[TIME].slice(lot.first, lot.events)).alias("pane"))["pane"]
-            entry.late.update(dict(panes.value_counts(name="events").iter_rows()))
+            entry.late.update(operator.counted_by_pane(frame.events[TIME].slice(lot.first, lot.events)))
             operators[operator] = None
         for operator in operators:
             self._drain(operator)
@@ -274,9 +278,9 @@ def _source(lot: Lot) -> tuple[_Entry, FeedBlock, BlockFrame, Operator]:
     return (*lot.source, lot.operator)
 
 
-def _oldest(frame: BlockFrame, from_ms: int) -> int | None:
-    """The time of the first event of a frame that is not from before a time."""
-    times = frame.events[TIME]
+def _oldest(events: pl.DataFrame, from_ms: int) -> int | None:
+    """The time of the first of some events that is not from before a time."""
+    times = events[TIME]
     oldest = times.min()
     if isinstance(oldest, int) and oldest < from_ms:
         oldest = times.filter(times >= from_ms).min()
