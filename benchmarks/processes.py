@@ -29,3 +29,9 @@ def usage(pid: int) -> Usage:
 def cpu_s(pids: Sequence[int]) -> float:
     """CPU seconds of all of them together."""
     return sum(usage(pid).cpu_s for pid in pids)
+
+
+def idle_s(core: int) -> float:
+    """Seconds for which nothing has run on a core since the machine was started."""
+    (fields,) = [line.split() for line in Path("/proc/stat").read_text().splitlines() if line.startswith(f"cpu{core} ")]
+    return (int(fields[4]) + int(fields[5])) / _TICKS_PER_S

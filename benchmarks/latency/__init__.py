@@ -19,6 +19,7 @@ from .model.rules import rules
 from .model.search import search
 from .model.simulated import model_simulated
 from .overhead import overhead
+from .overload import overload
 from .schedulers import schedulers
 from .spark import spark
 
@@ -33,6 +34,7 @@ _MEASURES: dict[str, Callable[[bool], list[Comparison]]] = {
     "explain": lambda quick: explain(quick=quick),
     "overhead": lambda quick: overhead(quick=quick),
     "spark": lambda quick: spark(quick=quick),
+    "overload": lambda quick: overload(quick=quick),
 }
 FIGURES = tuple(_MEASURES)
 __all__ = ["FIGURES", "figures", "run", "write_chart"]

@@ -30,6 +30,7 @@ from agent.runtime.ingest.pipeline import OnSealed, Pipeline, columns_of
 from agent.runtime.ingest.watermark import believed, come_to
 from agent.runtime.messages.jobs import Submit
 from agent.runtime.model.epoch import JobTerm
+from agent.runtime.model.latency.critical_path import Found
 from agent.runtime.model.panes import FIRST_PANE
 from agent.runtime.scheduling.lots import Lot
 
@@ -55,6 +56,7 @@ class _Batch:
 
     number: int
     key: FeedKey
+    found: Found
     events: pl.DataFrame
     newest: int | None
     watermark_ms: int | None
@@ -184,7 +186,7 @@ class MappedPipeline(Pipeline):
             self._later(key, lambda operator: _pass_over(operator, key, passed, reached_ms, place))
             return
         self._numbers += 1
-        batch = _Batch(self._numbers, key, chunk, newest, watermark_ms, latest_ms, place)
+        batch = _Batch(self._numbers, key, self._ingest.found, chunk, newest, watermark_ms, latest_ms, place)
         due = self._due(batch)
         is_full = self._rows + len(self._turns) + chunk.height > WAITING_ROWS_MAX
         if is_full and due is None:
@@ -321,6 +323,7 @@ class MappedPipeline(Pipeline):
             if batch.newest is not None:
                 operator.seen_ms = max(operator.seen_ms, batch.newest)
             reached_ms = come_to(batch.watermark_ms, batch.newest, self._ingest.clock.limit_ms)
+            operator.timing.take(batch.found._replace(reached_ms=reached_ms))
             operator.saw(batch.key, 0, reached_ms, batch.place)
 
     def _insert(self, operator: Operator, batch: _Batch, made: _Made) -> None:
@@ -340,7 +343,13 @@ class MappedPipeline(Pipeline):
 
     def caught_up(self, key: FeedKey, wall_ms: int) -> None:
         """Notes that a feed is at its end for now, after the queued events."""
-        self._later(key, lambda operator: operator.caught_up(key, wall_ms))
+        found = self._ingest.found
+
+        def catch_up(operator: Operator) -> None:
+            operator.timing.take(found)
+            operator.caught_up(key, wall_ms)
+
+        self._later(key, catch_up)
 
     def end_of_feed(self, key: FeedKey) -> None:
         """Notes that a bounded feed is over, after the queued events."""

@@ -158,8 +158,8 @@ class OperatorPool:
         self._hand_ins = HandIns(self.time, self._sealing.times)
         self.waiting = WaitingEvents(self.time, self._hand_ins, self.slice_s, self._evaluating)
         self._ahead = 0
-        self._found = NOT_FOUND
-        """The block that is being inserted."""
+        self.found = NOT_FOUND
+        """The look that has found what is being inserted."""
 
     def statistics(self) -> Mapping[str, int]:
         """`abandoned`: events that could not be inserted in time. `ahead`: those that were ahead of the wall clock by
@@ -391,7 +391,7 @@ class OperatorPool:
         """Gives a feed's parsed block to every job on it. Both clocks are read together. `place`: the one after the
         block, where the feed can be read again. `read`: when it was read; None: just now."""
         wall_ms = self.observe(now, wall_ms)
-        self._found = found_in_block(read or BlockRead(now, 0.0), now, wall_ms)
+        self.found = found_in_block(read or BlockRead(now, 0.0), now, wall_ms)
         self._opened(key, now, wall_ms)
         if operators := self._reading_now(key):
             self._insert(operators, key, parsed, now, place)
@@ -500,7 +500,7 @@ class OperatorPool:
         if newest is not None:
             self._newest[key] = max(newest, self._newest.get(key, FIRST_PANE))
         come = come_to(parsed.watermark_ms, reached, self.clock.limit_ms)
-        found = self._found._replace(reached_ms=come)
+        found = self.found._replace(reached_ms=come)
         return FeedBlock(key, tuple(frames), malformed, parsed.abandoned, come, place, found)
 
     def _credible(self, events: pl.DataFrame, newest: int) -> int | None:
@@ -520,7 +520,7 @@ class OperatorPool:
         self._opened(key, now, wall_ms)
         self._ends[key] = wall_ms
         idle = self._idle.get(key)
-        found = found_at_end(wall_ms, now, self.clock.wall_at(now))
+        self.found = found = found_at_end(wall_ms, now, self.clock.wall_at(now))
         for operator in idle.due(wall_ms) if idle is not None else ():
             if operator.is_reading:
                 with self._evaluating(operator, 0, now):
@@ -676,7 +676,7 @@ class OperatorPool:
 
 
 def _catch_up(operator: Operator, key: FeedKey, wall_ms: int, found: Found) -> None:
-    operator.timing.found = found
+    operator.timing.take(found)
     operator.caught_up(key, wall_ms)
 
 

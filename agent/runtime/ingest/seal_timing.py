@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agent.runtime.model.containment import Clock
-from agent.runtime.model.latency.critical_path import NOT_FOUND, CriticalPath
+from agent.runtime.model.latency.critical_path import NOT_FOUND, CriticalPath, Found
 from agent.runtime.model.panes import END, FIRST_PANE, closed_ms
 from agent.runtime.model.step_clock import StepClock
 from query.latency.phases import Phase
@@ -23,6 +23,10 @@ class SealTiming:
     def now(self) -> float:
         """The clock's time (s)."""
         return self._clock.now
+
+    def take(self, found: Found) -> None:
+        """Notes what the operator has got by now, and who has found it."""
+        self.found = found._replace(taken_at=self._clock.now)
 
     def close(self, upto: int, pane_ms: int | None, grace_ms: int) -> None:
         """Panes up to one are closed by what was found."""

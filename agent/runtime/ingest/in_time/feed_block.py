@@ -62,7 +62,7 @@ class FeedBlock:
         if self.abandoned is not None:
             operator.see(self.key, self.abandoned.newest_ms)
             count_undecoded(operator, self.abandoned, self.place)
-        operator.timing.found = self.found
+        operator.timing.take(self.found)
         operator.saw(self.key, self.malformed, self.reached_ms, self.place)
 
 

@@ -38,14 +38,15 @@ class BlockRead(NamedTuple):
 
 class Found(NamedTuple):
     """The look at a feed that has let a pane be closed: when that was (epoch ms, and seconds of the agent's clock), how
-    long parsing has taken, when what was found had come to the operator, and the time that events have reached; None:
-    there was nothing more to find."""
+    long parsing has taken, when what was found had come, and the time that events have reached; None: there was nothing
+    more to find. `taken_at`: when the operator had it, after its turn, and the job's code."""
 
     looked_ms: int
     looked_at: float
     parse_s: float
     came_at: float
     reached_ms: int | None
+    taken_at: float = 0.0
 
 
 NOT_FOUND = Found(0, 0.0, 0.0, 0.0, None)
@@ -97,7 +98,8 @@ class CriticalPath:
             Phase.TAIL: tail_s, Phase.READ_WAIT: wait_s, Phase.PARSE: found.parse_s,
             Phase.CLOSE: (opened_ms - end_ms) / 1000,
         }  # fmt: skip
-        return cls(0, tuple(micros_of(spent.get(phase, 0.0)) for phase in AT_SOURCE), (), found.came_at)
+        path = cls(0, tuple(micros_of(spent.get(phase, 0.0)) for phase in AT_SOURCE), (), found.came_at)
+        return path.spent(Phase.INSERT, found.taken_at) if found.taken_at > found.came_at else path
 
     def spent(self, phase: Phase, upto: float) -> CriticalPath:
         """Counts the time up to now for a phase of the source."""

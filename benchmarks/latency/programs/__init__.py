@@ -1,0 +1,1 @@
+"""Jobs of this benchmark, as creators submit them."""
