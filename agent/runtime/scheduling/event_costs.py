@@ -19,6 +19,8 @@ MEMORY_EVENTS = 5_000
 """Number of events after which a measurement has lost two thirds of its weight."""
 COST_MIN_S = 1e-9
 """Lower bound on the cost of an event: a clock may stand still meanwhile."""
+OUTLIER = 3.0
+"""Factor above a known mean to which a measurement is cut: somebody else may have had the processor meanwhile."""
 REVISED_AT = 1.25
 """Factor by which a mean has to change before events that wait get it as their cost."""
 
@@ -32,9 +34,10 @@ class _Mean:
 
     def add(self, events: int, took_s: float) -> None:
         """Adds a measurement: its weight is that of its events, but not less than what the memory gives it."""
+        measured_s = took_s / events if self.events <= PRIOR_EVENTS else min(took_s / events, OUTLIER * self.cost_s)
         self.events += events
         weight = max(events / self.events, -math.expm1(-events / MEMORY_EVENTS))
-        self.cost_s = max(COST_MIN_S, self.cost_s + weight * (took_s / events - self.cost_s))
+        self.cost_s = max(COST_MIN_S, self.cost_s + weight * (measured_s - self.cost_s))
 
 
 class EventCosts:

@@ -36,7 +36,7 @@ TRIAL_EVENTS = 256
 """Number of events that are inserted first where it is not known what that costs."""
 PACE_WEIGHT = 0.1
 """Weight of the last slice in how much of the time is left for events."""
-PACE_MAX = 20.0
+PACE_MAX = 4.0
 """Upper bound on the time that passes for each second of inserting."""
 
 Evaluating = Callable[[Operator, int, float], AbstractContextManager[None]]
