@@ -189,13 +189,14 @@ class MappedPipeline(Pipeline):
         batch = _Batch(self._numbers, key, self._ingest.found, chunk, newest, watermark_ms, latest_ms, place)
         due = self._due(batch)
         is_full = self._rows + len(self._turns) + chunk.height > WAITING_ROWS_MAX
-        if is_full and due is None:
+        may_abandon = self._ingest.waiting.may_abandon(self.consumer.operator, place)
+        if is_full and not may_abandon:
             self._lose(batch)
             return
         self._queue.append(batch)
-        if due is None:
+        if not may_abandon:
             self._ask(batch, chunk)
-        elif is_full:
+        elif is_full or due is None:  # or all of them are late
             batch.late.append(times)
         else:
             batch.is_waiting = True

@@ -145,12 +145,16 @@ class WaitingEvents:
     def due(self, operator: Operator, frames: Iterable[pl.DataFrame], place: Place | None) -> float | None:
         """The time by which events of a block are to be inserted, so that all of it is done between two sealings; None:
         whenever."""
-        if not self._hand_ins.may_abandon(operator) or (place is not None and place.replayed):
+        if not self.may_abandon(operator, place):
             return None
         live = [oldest for events in frames if (oldest := _oldest(events, operator.open_from_ms)) is not None]
         due_ms = self._hand_ins.due_ms(operator, min(live)) if live else None
         limit_ms = operator.key.limit_ms
         return None if due_ms is None or limit_ms is None else slot_of(self._seconds(due_ms), limit_ms / 1000)
+
+    def may_abandon(self, operator: Operator, place: Place | None) -> bool:
+        """Whether events of a block may be abandoned: nobody has read it before, and its operator hands in."""
+        return self._hand_ins.may_abandon(operator) and not (place is not None and place.replayed)
 
     def _due(self, operator: Operator, block: FeedBlock) -> float | None:
         """The same for a block, or for a part of one, which is done with the parts before."""
