@@ -23,13 +23,15 @@ from agent.feeding.reading import Columns, FeedReader, ParsedBlock, ReadBatch, k
 from agent.feeding.reading_ledger import FeedPosition, Files, ReadingLedger, ReadTo
 from agent.feeding.replay import NOTHING_SEALED, followed
 from agent.feeding.statistics import StreamMeter, StreamStatistics
+from agent.feeding.turns_by_deadline import TurnsByDeadline
 from agent.parsing import Parsed
 from agent.runtime.durable.feed_memory import FeedNeeds
 from agent.runtime.durable.records import Place
 from agent.runtime.ingest.event_clock import MAX_SKEW_MS
-from agent.runtime.ingest.feed import Feed, FeedKey
+from agent.runtime.ingest.feed import Feed, FeedKey, FeedUrgency
 from agent.runtime.model.latency.critical_path import BlockRead
 from agent.runtime.model.panes import FIRST_PANE
+from agent.runtime.scheduling import WorkPhase
 from agent.sources.reader import ReaderStatistics
 from agent.turns import Turns
 
@@ -64,9 +66,9 @@ class EventSink(Protocol):
     `lacks`: some of the feed's files cannot be read, or all can.
     `caught_up`: all that had been written at `wall_ms` has been inserted. `next_due`: the first time (epoch ms) after
     one at which a pane is due. `lost`: some events up to `upto_ms` are gone for good. `needs`: what the feed's jobs
-    would need to read again after a restart. `has_room`: the feed may be read on. `abandoned_ms`: the time up to which
-    its events are late for all its jobs, none of which waits for them. `began`: reading begins at this
-    position. `kept_place`: that from which it goes on, if it was read before this start.
+    would need to read again after a restart. `has_room`: the feed may be read on. `urgency`: how soon its turn is due.
+    `abandoned_ms`: the time up to which its events are late for all its jobs, none of which waits for them. `began`:
+    reading begins at this position. `kept_place`: that from which it goes on, if it was read before this start.
     """
 
     def feeds(self) -> tuple[Feed, ...]: ...
@@ -88,6 +90,7 @@ class EventSink(Protocol):
     def needs(self, key: FeedKey) -> FeedNeeds | None: ...
     def end_of_feed(self, key: FeedKey, now: float, wall_ms: int) -> None: ...
     def has_room(self, key: FeedKey) -> bool: ...
+    def urgency(self, key: FeedKey) -> FeedUrgency: ...
     def abandoned_ms(self, key: FeedKey) -> int | None: ...
     def kept_place(self, key: FeedKey) -> object: ...
 
@@ -127,6 +130,8 @@ class Feeds:
         self._reconciled: tuple[Feed, ...] | None = None
         self._has_news = False
         self._threads = trio.CapacityLimiter(THREADS)
+        self._reads = TurnsByDeadline(WorkPhase.READ, THREADS, clock, sink.urgency)
+        self._inserts = TurnsByDeadline(WorkPhase.INSERT, 1, clock, sink.urgency)
         self._nursery: trio.Nursery | None = None
 
     async def run(self) -> None:
@@ -160,6 +165,8 @@ class Feeds:
             if not reading.serves(wanted.get(key)):
                 reading.scope.cancel()
                 del self._readings[key]
+                self._reads.forget(key)
+                self._inserts.forget(key)
         for key, feed in wanted.items():
             if key not in self._readings and feed.stream in self._streams:
                 self._readings[key] = self._reading(feed)
@@ -256,11 +263,12 @@ class Feeds:
         if found is not None:
             return found
         columns = self._columns(reading) or ()
-        reading.abandoned_ms = self._sink.abandoned_ms(reading.feed.key)
-        return await trio.to_thread.run_sync(
-            reading.reader.read, columns, now, wall_ms, lambda: reading.abandoned_ms, limiter=self._threads,
-            abandon_on_cancel=True,
-        )  # fmt: skip
+        async with self._reads.turn(reading.feed.key):
+            reading.abandoned_ms = self._sink.abandoned_ms(reading.feed.key)
+            return await trio.to_thread.run_sync(
+                reading.reader.read, columns, now, wall_ms, lambda: reading.abandoned_ms, limiter=self._threads,
+                abandon_on_cancel=True,
+            )  # fmt: skip
 
     def _failed(self, reading: _FeedTask, error: BaseException, wall_ms: int) -> ReadBatch:
         """Says that a reading has failed: its feed lacks events until the next batch, a bounded one for good."""
@@ -372,16 +380,17 @@ class Feeds:
             place = reading.ledger.place(batch.read_to, batch.replayed, followed(batch.piece.part).identity)
         parts = list(slices(batch.parsed))
         for part in parts:
-            await reading.turns.give_way()
             while not self._sink.has_room(reading.feed.key):
                 await trio.sleep(ROOM_S)
-            if self._columns(reading) is None:
-                return
-            after = place if place is None or part is parts[-1] else replace(place, is_inside=True)
-            with reading.turns.piece():
-                self._sink.insert(reading.feed.key, part, self._clock(), self._wall_ms(), after, batch.read)
-                reading.meter.count(part, self._clock())
-                self._pump()
+            async with self._inserts.turn(reading.feed.key):
+                await reading.turns.give_way()
+                if self._columns(reading) is None:
+                    return
+                after = place if place is None or part is parts[-1] else replace(place, is_inside=True)
+                with reading.turns.piece():
+                    self._sink.insert(reading.feed.key, part, self._clock(), self._wall_ms(), after, batch.read)
+                    reading.meter.count(part, self._clock())
+                    self._pump()
             reading.abandoned_ms = self._sink.abandoned_ms(reading.feed.key)
 
     def _columns(self, reading: _FeedTask) -> Columns | None:

@@ -25,7 +25,7 @@ from agent.feeding.reading_ledger import FeedPosition
 from agent.parsing import Parsed, Parser, SourceColumn
 from agent.runtime.durable.feed_memory import REMEMBERED, FeedNeeds
 from agent.runtime.durable.records import Place
-from agent.runtime.ingest.feed import Feed, FeedKey
+from agent.runtime.ingest.feed import Feed, FeedKey, FeedUrgency
 from agent.runtime.model.epoch import JobTerm
 from agent.sources.file.backlog import BoundedReader
 from agent.sources.file.followed_file import ReadUpTo
@@ -94,6 +94,9 @@ class FakeAgent:
 
     def abandoned_ms(self, key: FeedKey) -> int | None:  # noqa: ARG002
         return None
+
+    def urgency(self, key: FeedKey) -> FeedUrgency:  # noqa: ARG002
+        return FeedUrgency(None, 1.0)
 
     def has_room(self, key: FeedKey) -> bool:
         self.asked_for_room += 1

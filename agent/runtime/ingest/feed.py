@@ -77,6 +77,14 @@ class Feed:
         return (self.stream, self.app_id)
 
 
+class FeedUrgency(NamedTuple):
+    """When the next window of a feed's jobs is to be out (s of the agent's clock; None: whenever), and how long their
+    panes are (s)."""
+
+    deadline: float | None
+    pane_s: float
+
+
 def clauses_of(plan: query.Plan) -> Clauses:
     """The clauses that WHERE implies of each event, as parsers take them."""
     return tuple(tuple(ColumnTest(*test) for test in clause) for clause in query.where_clauses(plan))

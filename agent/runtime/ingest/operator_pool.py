@@ -22,7 +22,7 @@ from agent.runtime.function.nested_states import NestedState
 from agent.runtime.function.spill import SpillArea
 from agent.runtime.ingest.event_batch import EventBatches
 from agent.runtime.ingest.event_clock import EventClock
-from agent.runtime.ingest.feed import ColumnNames, Feed, FeedDemand, FeedKey, OperatorKey
+from agent.runtime.ingest.feed import ColumnNames, Feed, FeedDemand, FeedKey, FeedUrgency, OperatorKey
 from agent.runtime.ingest.in_time.feed_block import BlockFrame, FeedBlock
 from agent.runtime.ingest.in_time.hand_ins import HandIns, hand_in, limit_of
 from agent.runtime.ingest.in_time.waiting_events import WaitingEvents
@@ -304,12 +304,22 @@ class OperatorPool:
 
     def _add_work(self, operator: Operator, phase: WorkPhase) -> None:
         """Puts work where it comes by the deadline of its window."""
+        deadline, pane_s = self._urgency(operator, is_sealing=phase is WorkPhase.SEAL)
+        self._sealing.add(operator, phase, self.time.now, pane_s, deadline)
+
+    def _urgency(self, operator: Operator, *, is_sealing: bool) -> FeedUrgency:
+        """When the window of the pane that is being sealed, or of the one after it, has to be out."""
         limits = [within.limit_ms for one in operator.consumers if (within := one.function.plan.within) is not None]
         pane_ms, is_timed = operator.pane_ms, limits and operator.closed not in (FIRST_PANE, END)
-        end_ms = closed_ms(operator.closed, pane_ms) + 1 + (pane_ms or 0) * (phase is WorkPhase.INSERT)
+        end_ms = closed_ms(operator.closed, pane_ms) + 1 + (0 if is_sealing else pane_ms or 0)
         deadline = self.deadline(end_ms + min(limits) if is_timed else None)
-        pane_s = PANE_MAX_S if pane_ms is None else min(PANE_MAX_S, pane_ms / 1000)
-        self._sealing.add(operator, phase, self.time.now, pane_s, deadline)
+        return FeedUrgency(deadline, PANE_MAX_S if pane_ms is None else min(PANE_MAX_S, pane_ms / 1000))
+
+    def urgency(self, key: FeedKey) -> FeedUrgency:
+        """The urgency of reading a feed, and of inserting its events: that of the most urgent of its operators."""
+        found = [self._urgency(operator, is_sealing=False) for operator in self._reading.get(key, ())]
+        deadlines = [one.deadline for one in found if one.deadline is not None]
+        return FeedUrgency(min(deadlines, default=None), min((one.pane_s for one in found), default=PANE_MAX_S))
 
     def insert_all(self, operator: Operator) -> None:
         """Has an operator take all that waits of it: it reads no more."""
