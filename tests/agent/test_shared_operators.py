@@ -17,8 +17,8 @@ import query
 from agent import Update
 from agent.parsing import Parsed
 from agent.runtime.function.job_function import JobFunction
+from agent.runtime.ingest.operator import PaneConsumer
 from agent.runtime.ingest.operator_pool import OperatorPool
-from agent.runtime.ingest.pane_consumer import PaneConsumer
 from agent.runtime.ingest.panes import pane_log
 from agent.runtime.model.containment import JobContainment
 from agent.runtime.model.incomplete import Publication

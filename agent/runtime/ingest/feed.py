@@ -78,8 +78,8 @@ class Feed:
 
 
 class FeedUrgency(NamedTuple):
-    """When the next window of a feed's jobs is to be out (s of the agent's clock; None: whenever), and how long their
-    panes are (s)."""
+    """The time at which the next window of a feed's jobs is to be out (s of the agent's clock; None: whenever), and the
+    length of their panes (s)."""
 
     deadline: float | None
     pane_s: float

@@ -8,9 +8,8 @@ from typing import NamedTuple
 from agent.runtime.durable.records import Chain
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.versions import Beside
-from agent.runtime.ingest.operator import Operator
+from agent.runtime.ingest.operator import Operator, PaneConsumer
 from agent.runtime.ingest.operator_pool import OperatorPool
-from agent.runtime.ingest.pane_consumer import PaneConsumer
 from agent.runtime.ingest.panes.old_panes import SealedOldPanes
 from agent.runtime.model.panes import Run
 from overlay import Id

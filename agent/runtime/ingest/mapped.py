@@ -23,9 +23,8 @@ from agent.runtime.function.versions import Versions
 from agent.runtime.ingest.feed import ColumnNames, Feed, FeedKey
 from agent.runtime.ingest.in_time.code_turns import CodeTurns
 from agent.runtime.ingest.in_time.feed_block import count_undecoded
-from agent.runtime.ingest.operator import Operator
+from agent.runtime.ingest.operator import Operator, PaneConsumer
 from agent.runtime.ingest.operator_pool import OperatorPool
-from agent.runtime.ingest.pane_consumer import PaneConsumer
 from agent.runtime.ingest.pipeline import OnSealed, Pipeline, columns_of
 from agent.runtime.ingest.watermark import believed, come_to
 from agent.runtime.messages.jobs import Submit

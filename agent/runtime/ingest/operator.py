@@ -27,7 +27,7 @@ from agent.runtime.function.nested_states import NestedState
 from agent.runtime.function.spill import SpillArea
 from agent.runtime.ingest.event_batch import ROWS_PER_BATCH, WAITING_ROWS_MAX, EventBatch, EventBatches, rows_of
 from agent.runtime.ingest.feed import ColumnNames, FeedKey, OperatorKey, renamed
-from agent.runtime.ingest.pane_consumer import PaneConsumer
+from agent.runtime.ingest.pane_cursor import PaneCursor
 from agent.runtime.ingest.panes.amendments import Amendments
 from agent.runtime.ingest.panes.pane_store import PaneStore
 from agent.runtime.ingest.seal_timing import SealTiming
@@ -35,6 +35,10 @@ from agent.runtime.ingest.watermark import Watermark
 from agent.runtime.model.panes import END, FIRST_PANE, SELF, Counted, Counts, Patch, Run, closed_ms
 from agent.runtime.model.state_encoding import StateEncoding
 from agent.runtime.scheduling.lots import CostClass
+
+
+class PaneConsumer(PaneCursor["Operator"]):
+    """Follows an operator."""
 
 
 class Operator:

@@ -26,8 +26,7 @@ from agent.runtime.ingest.feed import ColumnNames, Feed, FeedDemand, FeedKey, Fe
 from agent.runtime.ingest.in_time.feed_block import BlockFrame, FeedBlock
 from agent.runtime.ingest.in_time.hand_ins import HandIns, hand_in, limit_of
 from agent.runtime.ingest.in_time.waiting_events import WaitingEvents
-from agent.runtime.ingest.operator import Operator
-from agent.runtime.ingest.pane_consumer import PaneConsumer
+from agent.runtime.ingest.operator import Operator, PaneConsumer
 from agent.runtime.ingest.panes.pane_log import PaneLog
 from agent.runtime.ingest.seal_timing import SealTiming
 from agent.runtime.ingest.watermark import Watermark, believed, come_to, due_ms
@@ -308,7 +307,7 @@ class OperatorPool:
         self._sealing.add(operator, phase, self.time.now, pane_s, deadline)
 
     def _urgency(self, operator: Operator, *, is_sealing: bool) -> FeedUrgency:
-        """When the window of the pane that is being sealed, or of the one after it, has to be out."""
+        """The urgency of the pane that is being sealed, or of the one after it: that of its window."""
         limits = [within.limit_ms for one in operator.consumers if (within := one.function.plan.within) is not None]
         pane_ms, is_timed = operator.pane_ms, limits and operator.closed not in (FIRST_PANE, END)
         end_ms = closed_ms(operator.closed, pane_ms) + 1 + (0 if is_sealing else pane_ms or 0)

@@ -22,9 +22,8 @@ from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.versions import Beside, InForce, Versions
 from agent.runtime.ingest.feed import ColumnNames, Feed, FeedKey, columns_of_feed, merged_columns, placed, renamed
 from agent.runtime.ingest.finishing import Begin, FinishingVersions
-from agent.runtime.ingest.operator import Operator
+from agent.runtime.ingest.operator import Operator, PaneConsumer
 from agent.runtime.ingest.operator_pool import OperatorPool
-from agent.runtime.ingest.pane_consumer import PaneConsumer
 from agent.runtime.ingest.panes.begun_panes import so_far
 from agent.runtime.ingest.panes.pane_store import run_again
 from agent.runtime.ingest.watermark import Watermark

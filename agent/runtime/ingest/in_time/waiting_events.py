@@ -45,8 +45,8 @@ Evaluating = Callable[[Operator, int, float], AbstractContextManager[None]]
 
 @dataclass(slots=True, eq=False)
 class _Entry:
-    """What was brought to an operator at once: events of a block, with its end, or only an end. `waiting`: its events
-    that wait. `late`: those that were abandoned, by pane."""
+    """Holds what was brought to an operator at once: events of a block, with its end, or only an end. `waiting`: its
+    events that wait. `late`: those that were abandoned, by pane."""
 
     end: Callable[[], None]
     waiting: int = 0
@@ -157,7 +157,7 @@ class WaitingEvents:
         return self._hand_ins.may_abandon(operator) and not (place is not None and place.replayed)
 
     def _due(self, operator: Operator, block: FeedBlock) -> float | None:
-        """The same for a block, or for a part of one, which is done with the parts before."""
+        """Returns `due` of a block, or of a part of one, which is done with the parts before."""
         earlier = self._inside.pop(operator, None)
         due = self.due(operator, [frame.events for frame in block.frames], block.place)
         if due is None:

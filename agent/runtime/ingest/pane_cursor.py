@@ -5,11 +5,13 @@ runs that may leave.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 from agent.runtime.durable.outlet import RunOutlet
 from agent.runtime.durable.records import Chain, Places, RestoredChain
 from agent.runtime.function.job_function import JobFunction
+from agent.runtime.ingest.feed import ColumnNames
+from agent.runtime.ingest.panes.amendments import Amendments
 from agent.runtime.ingest.panes.begun_panes import BegunPanes
 from agent.runtime.ingest.panes.old_panes import CarriedPanes
 from agent.runtime.ingest.panes.own_counts import OwnCounts
@@ -17,17 +19,36 @@ from agent.runtime.ingest.panes.pane_log import PaneLog
 from agent.runtime.model.panes import END, FIRST_PANE, Counts, Run, closed_ms, runs_upto
 from overlay import Id
 
-if TYPE_CHECKING:
-    from agent.runtime.ingest.operator import Operator
+
+class FollowedOperator(Protocol):
+    """Serves cursors: see `Operator`."""
+
+    closed: int
+    malformed: int
+    names: ColumnNames
+    amendments: Amendments
+    consumers: list[Any]
+
+    @property
+    def memory_bytes(self) -> int: ...
+    def add(self, consumer: Any) -> None: ...
+    def remove(self, consumer: Any) -> None: ...
+    def insert_waiting(self) -> None: ...
+    def trim(self) -> None: ...
+    def finish_sealing(self) -> None: ...
+    def catch_up(self, consumer: Any) -> None: ...
 
 
-class PaneConsumer:
+OperatorT = TypeVar("OperatorT", bound=FollowedOperator)
+
+
+class PaneCursor(Generic[OperatorT]):
     """A cursor on an operator. Its panes are known from `begin_after` on; `on_sealed` gets each run of them
     once it may leave by its `outlet`.
     """
 
     def __init__(
-        self, app_id: Id, function: JobFunction, operator: Operator, on_sealed: Callable[[PaneConsumer, Run], None]
+        self, app_id: Id, function: JobFunction, operator: OperatorT, on_sealed: Callable[[Any, Run], None]
     ) -> None:
         self.app_id = app_id
         self.function = function
@@ -55,7 +76,7 @@ class PaneConsumer:
         """The last pane that it takes of its present operator."""
         return min(self.last_pane, self.stops_after)
 
-    def switch_operator(self, operator: Operator) -> None:
+    def switch_operator(self, operator: OperatorT) -> None:
         """Continues with another operator, which can serve the consumer."""
         self.stops_after, self._closed = END, max(self._closed, self.frontier)
         has_malformed = self.counts.has_malformed
@@ -167,7 +188,7 @@ class PaneConsumer:
 
     # Counts of its own.
 
-    def take_over(self, before: PaneConsumer) -> None:
+    def take_over(self, before: Self) -> None:
         """Succeeds the version before, whose panes are sealed: events that come for them are late, and counted here."""
         assert before.has_ended
         for operator in (self.operator, before.operator):
