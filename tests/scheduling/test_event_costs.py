@@ -59,3 +59,13 @@ def test_a_job_whose_events_cost_far_more_than_thought_is_soon_scheduled_as_well
     trace = make_trace([workload], 4.0)
     scheduler = FairScheduler()
     assert schedule(trace, scheduler).utility == trace.events
+
+
+def test_one_slow_batch_does_not_make_all_events_dear() -> None:
+    costs = EventCosts()
+    costs.measured("clicks", CostClass.CHEAP, events=100_000, took_s=0.1)
+    costs.measured("clicks", CostClass.CHEAP, events=100_000, took_s=50.0)  # somebody else had the processor
+    assert costs.cost_s("clicks", CostClass.CHEAP) <= 3.1e-6
+    for _ in range(10):
+        costs.measured("clicks", CostClass.CHEAP, events=100_000, took_s=50.0)
+    assert costs.cost_s("clicks", CostClass.CHEAP) == pytest.approx(5e-4), "it is so, after all"
