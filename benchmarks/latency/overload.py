@@ -35,8 +35,8 @@ PROGRAMS = Path(__file__).parent / "programs"
 LOADS = (1.3, 1.8)
 CALM = 0.4
 """Load before and after an overload."""
-FIRST_PER_S = 2_000
-"""Events a second while it is not known what one costs."""
+FIRST_PER_S, SECOND_PER_S = 2_000, 6_000
+"""Events a second while it is not known what one costs: their difference tells."""
 UTILITY_TARGET = 0.85
 """Least share of min(1, capacity/load) that is in time."""
 RECOVERY_WINDOWS = 2
@@ -106,7 +106,6 @@ class Measured:
 
     windows: dict[str, list[Window]] = field(default_factory=dict)
     phases: list[Phase] = field(default_factory=list)
-    event_us: float = 0.0
     written: Counter[int] = field(default_factory=Counter)
 
     def in_time(self, app: str, phase: Phase) -> float:
@@ -180,18 +179,31 @@ def _lived(extent: Extent, clause: str) -> Measured:
             following.enter_context(_followed(fleet, app, found.windows[app]))
         run = _Run(fleet, folder, live_logs(fleet, folder), core)
         run.write(FIRST_PER_S, _SETTLE_S)
-        found.event_us = run.event_us(FIRST_PER_S)
-        found.event_us = run.event_us(CALM * 1e6 / found.event_us)
+        cost = run.cost()
         if any(one.late for every in found.windows.values() for one in every):
-            raise BenchmarkError("the agent does not keep up with two fifths of a core: too much else runs here")
-        progress(f"an event takes {found.event_us:.1f} us for all jobs together")
+            raise BenchmarkError("the agent does not keep up with few events: too much else runs on this machine")
+        progress(
+            f"an event takes {1e6 * cost.event_s:.1f} us for all jobs together, all else {cost.else_s:.2f} of a core"
+        )
         for load in LOADS:
-            run.write(CALM * 1e6 / found.event_us, extent.calm_s)
-            found.phases.append(run.phase(load, load * 1e6 / found.event_us, extent.overload_s))
-        run.write(CALM * 1e6 / found.event_us, extent.calm_s)
+            run.write(cost.per_s(CALM), extent.calm_s)
+            found.phases.append(run.phase(load, cost.per_s(load), extent.overload_s))
+        run.write(cost.per_s(CALM), extent.calm_s)
         time.sleep(_LAST_S)
         found.written = _seconds_of(run.logs[0])
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """The CPU time of an event (s), and that of all else in a second."""
+
+    event_s: float
+    else_s: float
+
+    def per_s(self, load: float) -> float:
+        """The events a second that make a load, in cores."""
+        return (load - self.else_s) / self.event_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,9 +222,13 @@ class _Run:
             time.sleep(seconds)
             return cpu_s(self._pids()) - began_s
 
-    def event_us(self, per_s: float) -> float:
-        """The CPU time that an event takes at this rate, where the agent keeps up."""
-        return 1e6 * self.write(per_s, _MEASURE_S) / (per_s * _MEASURE_S)
+    def cost(self) -> Cost:
+        """What events take the agent and its program, where they keep up. Raises BenchmarkError."""
+        few, more = (self.write(per_s, _MEASURE_S) / _MEASURE_S for per_s in (FIRST_PER_S, SECOND_PER_S))
+        if more <= few:
+            raise BenchmarkError("three times the events take no more time: too much else runs on this machine")
+        event_s = (more - few) / (SECOND_PER_S - FIRST_PER_S)
+        return Cost(event_s, max(0.0, few - FIRST_PER_S * event_s))
 
     def phase(self, load: float, per_s: float, seconds: float) -> Phase:
         """Lets the log grow at a rate which makes this load."""
