@@ -192,8 +192,6 @@ def _lived(extent: Extent, clause: str) -> Measured:
         run = _Run(fleet, folder, live_logs(fleet, folder), core)
         run.write(PER_S, _SETTLE_S)
         event_s = run.event_s()
-        if any(one.late for every in found.windows.values() for one in every):
-            raise BenchmarkError("the agent does not keep up with few events: too much else runs on this machine")
         for load in LOADS:
             run.write(CALM / event_s, extent.calm_s)
             found.phases.append(run.phase(load, load / event_s, extent.overload_s))
