@@ -37,6 +37,8 @@ CALM = 0.4
 """Load before and after an overload."""
 PER_S = 6_000
 """Events a second while it is not known what one costs."""
+PROBED = 0.6
+"""Load, by what an event costs at that rate, at which it is measured again: it costs less where there are more."""
 UTILITY_TARGET = 0.85
 """Least share of min(1, capacity/load) that is in time."""
 RECOVERY_WINDOWS = 2
@@ -191,7 +193,7 @@ def _lived(extent: Extent, clause: str) -> Measured:
             following.enter_context(_followed(fleet, app, found.windows[app]))
         run = _Run(fleet, folder, live_logs(fleet, folder), core)
         run.write(PER_S, _SETTLE_S)
-        event_s = run.event_s()
+        event_s = run.event_s(PROBED / run.event_s(PER_S))
         for load in LOADS:
             run.write(CALM / event_s, extent.calm_s)
             found.phases.append(run.phase(load, load / event_s, extent.overload_s))
@@ -218,9 +220,9 @@ class _Run:
             time.sleep(seconds)
             return cpu_s([agent]) - agent_s, cpu_s(programs) - program_s
 
-    def event_s(self) -> float:
-        """The CPU time of an event for the agent and its program, where they keep up (s)."""
-        return sum(self.write(PER_S, _MEASURE_S)) / (PER_S * _MEASURE_S)
+    def event_s(self, per_s: float) -> float:
+        """The CPU time of an event for the agent and its program at a rate with which they keep up (s)."""
+        return sum(self.write(per_s, _MEASURE_S)) / (per_s * _MEASURE_S)
 
     def phase(self, load: float, per_s: float, seconds: float) -> Phase:
         """Lets the log grow at a rate that is to make this load."""
