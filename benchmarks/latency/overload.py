@@ -165,7 +165,7 @@ def overload(*, quick: bool = False) -> list[Comparison]:
 def _lines(chosen: Measured, patient: Measured, phase: Phase, fifo: Phase) -> Iterator[Comparison]:
     label = f"1 agent, 1 core, 3 jobs, load {phase.load:g}: "
     possible, rivals = chosen.possible(phase), patient.possible(fifo)
-    yield within(NAME, f"{label}load as it was", chosen.load(phase), "cores")
+    yield reaching(NAME, f"{label}load as it was", chosen.load(phase), "cores", 0.9 * phase.load)
     yield within(NAME, f"{label}capacity: what was left by others", 100 * phase.capacity, "% of the core")
     share = 100 * chosen.utility(phase) / possible
     yield reaching(NAME, f"{label}events in time, of min(1, capacity/load)", share, "%", 100 * UTILITY_TARGET)
