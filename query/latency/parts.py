@@ -43,6 +43,8 @@ ASSUMED_COSTS: Mapping[Phase, LinearCost] = {
 }
 """Costs where nothing was measured: of the right order on one machine of some years, with a wide spread."""
 _READER = (Phase.PARSE, Phase.INSERT)
+_KEPT_UP = 0.9
+"""Upper bound on the load of a reader that keeps up."""
 
 
 class KnownPhase(NamedTuple):
@@ -132,7 +134,13 @@ class Parts:
         return KnownPhase(known.distribution + Distribution.constant(seconds / levels), known.evidence)
 
     def load(self, kind: int) -> float:
-        """The share of the time for which an agent's reader is busy."""
+        """The share of the time for which an agent's reader is busy. It kept up as it was measured: where durations
+        alone say that it did not, they are waits for a processor.
+        """
+        measured = Parts(self.measured.setting, self.measured, tuple(self.measured.classes), self.share)
+        return self._reader_load(kind) / max(1.0, measured._reader_load(kind) / _KEPT_UP)
+
+    def _reader_load(self, kind: int) -> float:
         one, setting = self.classes[kind], self.setting
         reading = sum(self._reading(phase, kind).distribution.mean for phase in _READER)
         looks = 2 * reading if setting.on_due else reading

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from terminal_process import TerminalProcess
 
 PATIENCE_S = 30.0
 COLUMNS, ROWS = 100, 40
+TABS = 6
+"""Upper bound on the times that a key is pressed."""
 TAB, ENTER, UP, CTRL_C, CTRL_D = "\t", "\r", "\x1b[A", "\x03", "\x04"
 
 
@@ -29,6 +31,14 @@ class ShellScreen:
             text = condition
             return self._terminal.until(lambda _: self._terminal.shows(text), PATIENCE_S)
         return self._terminal.until(condition, PATIENCE_S)
+
+    def completes(self, text: str) -> str:
+        """Presses Tab until a text is there: a Tab is dropped while the completion before is not over."""
+        for _ in range(TABS):
+            self.type(TAB)
+            with suppress(AssertionError):
+                return self._terminal.until(lambda _: self._terminal.shows(text), PATIENCE_S / TABS)
+        return self.until(text)
 
     def prompts(self) -> str:
         """Waits until the shell waits for a statement."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from elf_process import elf
-from shell_screen import CTRL_C, ENTER, TAB, UP, ShellScreen, shell
+from shell_screen import CTRL_C, ENTER, UP, ShellScreen, shell
 
 
 @pytest.fixture
@@ -35,14 +35,14 @@ def screen(log: Path, history: Path) -> Iterator[ShellScreen]:
 
 
 def test_a_statement_of_several_lines_is_completed_and_answered(screen: ShellScreen) -> None:
-    screen.type("SEL" + TAB)
-    screen.until("SELECT")
-    screen.type(" prod" + TAB)
-    screen.until("SELECT product")
-    screen.type(", COU" + TAB)
-    screen.until("SELECT product, COUNT(")
-    screen.type("*) AS n FROM lo" + TAB)
-    screen.until("AS n FROM logs")
+    screen.type("SEL")
+    screen.completes("SELECT")
+    screen.type(" prod")
+    screen.completes("SELECT product")
+    screen.type(", COU")
+    screen.completes("SELECT product, COUNT(")
+    screen.type("*) AS n FROM lo")
+    screen.completes("AS n FROM logs")
     screen.type(ENTER)
     screen.until("...>")
     screen.type("GROUP BY product -- all of them;" + ENTER)

@@ -92,6 +92,13 @@ def test_agents_that_cannot_keep_up_promise_nothing() -> None:
     assert "cannot keep up" in found.reason
 
 
+def test_agents_that_have_kept_up_do_so_though_they_waited_for_processors() -> None:
+    slow = {phase: gamma(0.15, 0.05**2, 10_000) for phase in (Phase.PARSE, Phase.INSERT)}  # a look comes each 0.2 s
+    busy = replace(known(), classes=tuple(replace(one, phases={**one.phases, **slow}) for one in known().classes))
+    assert planned(60_000, busy).prediction.quantile < 10
+    assert predict(busy.setting, busy, 0.99, rate=1e9).quantile == math.inf
+
+
 def test_what_is_assumed_is_said() -> None:
     found = plan(10_000, 99, Measured(pane=60.0, setting=Setting(grace=0.0)), choices=CHOICES)
     assert isinstance(found, LatencyPlan)
