@@ -82,11 +82,11 @@ def writing(logs: list[Log], per_s: int) -> Iterator[None]:
 
 
 @contextmanager
-def followed(fleet: AgentFleet, windows: list[elf.Result]) -> Iterator[None]:
+def followed(fleet: AgentFleet, windows: list[elf.Result], through: str) -> Iterator[None]:
     is_over = threading.Event()
 
     def follow() -> None:
-        with elf.connect_sync(fleet.socket("agent-1")) as client, client.follow("slow", reconnect=True) as job:
+        with elf.connect_sync(fleet.socket(through)) as client, client.follow("slow", reconnect=True) as job:
             while not is_over.is_set():
                 if isinstance(update := job.wait(0.5), elf.Result):
                     windows.append(update)
@@ -112,7 +112,10 @@ def until(condition: object, what: str) -> None:
         time.sleep(0.1)
 
 
-def test_each_line_is_counted_once_or_late_or_of_an_agent_that_is_missing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_master_killed", [False, True], ids=["another", "the master"])
+def test_each_line_is_counted_once_or_late_or_of_an_agent_that_is_missing(
+    tmp_path: Path, is_master_killed: bool
+) -> None:
     logs, windows = [Log(tmp_path, name) for name in AGENTS], list[elf.Result]()
     job = tmp_path / "job.py"
     job.write_text(textwrap.dedent(SLOW))
@@ -122,13 +125,15 @@ def test_each_line_is_counted_once_or_late_or_of_an_agent_that_is_missing(tmp_pa
         with mock.patch.dict(os.environ, environment):
             finished = elf_process.elf("submit", str(job))
         assert finished.code == 0, finished.err
-        with followed(fleet, windows):
+        lead = master(fleet)
+        victim = lead if is_master_killed else next(name for name in AGENTS if name != lead)
+        through = next(name for name in AGENTS if name not in (victim, lead))
+        with followed(fleet, windows, through):
             with writing(logs, 20):
                 until(lambda: len(windows) >= 12 and windows[-1].contributors == 3, "windows of all agents")
             before = len(windows)
             with writing(logs, PER_S):
                 until(lambda: sum(one.late for one in windows) > PER_S, "an overload")
-                victim = next(name for name in AGENTS[1:] if name != master(fleet))
                 fleet.kill(victim)
                 until(lambda: any(one.missing == [victim] for one in windows[before:]), "a window without it")
             written = {log.name: log.written for log in logs}
