@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from program_fleet import ProgramFleet, Turns
+from simulated_fleet import key_of
 from virtual_agent import PER_S, VirtualAgent
 
 from agent import Agent, WindowResult
@@ -55,6 +56,21 @@ def test_a_job_that_waits_loses_nothing_beside_one_that_does_not(monkeypatch: py
     assert [(one.late, one.partial) for one in windows["patient"]] == [(0, [])] * len(windows["patient"])
     lengths = [one.events for one in windows["patient"]]
     assert sum(lengths[1:12]) >= 10 * PER_S
+
+
+def test_a_job_that_waits_marks_what_is_late_and_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits = JOBS["many"].replace("ELSE PARTIAL", "ELSE LATE")
+    agent, windows = lived(monkeypatch, {"waits": waits, "few": JOBS["few"]})
+    found = windows["waits"]
+    assert [(one.late, one.partial, one.contributors) for one in found] == [(0, [], 1)] * len(found)
+    overloaded = found[2:10]
+    assert len(overloaded) >= 4
+    assert [one.events for one in overloaded] == [PER_S] * len(overloaded), "all that was written"
+    master = agent.agents[0].masters.get(key_of("waits"))
+    assert master is not None
+    counted = master.latency.recent.statistics()
+    assert 0 < counted.missed < counted.results
+    assert counted.missed + counted.met == counted.results
 
 
 class CodedAgent(ProgramFleet, VirtualAgent):
