@@ -40,6 +40,8 @@ PREPARE_S = 3.0
 BEGIN_S = 3.0
 """Time to wait for all agents to run a version before the requester is told which ones do not."""
 REPEAT_S = 0.5
+STARTS_MAX = 8
+"""Number of starts that are tried for a version whose windows and those of the version before have no common ends."""
 BUSY = "version {number} of the job is being prepared at this moment: try again"
 BOUNDED = "a job over what logs hold ends with them and is not changed: submit another one"
 OTHER_STREAM = "an update keeps the job's stream, {stream}: to read {other}, submit another job"
@@ -64,6 +66,7 @@ class _Change:
     update: Update
     number: int
     window_ms: int
+    shortest_ms: int
     since: float
     repeat_at: float
     stage: _Stage = _Stage.PREPARING
@@ -125,7 +128,8 @@ class Rollout:
             return
         self._numbers = max(self._numbers, self.state.version) + 1
         try:
-            window_ms = self._window_of(update)
+            function = self._updated(update)
+            lengths = window_of(function), _shortest_of(function)
         except query.PlanError as error:
             self.state.versions.withdraw()
             self._answer(sender, update, now, refusal=str(error))
@@ -133,14 +137,14 @@ class Rollout:
         newest = self.state.versions.newest.version
         if (newest.plan, newest.text, newest.bundle) == (update.plan, update.text, update.bundle):
             # Most likely the master that took the request first has failed meanwhile.
-            self._change = _Change(sender, update, newest.number, window_ms, now, now, _Stage.BEGUN)
+            self._change = _Change(sender, update, newest.number, *lengths, now, now, _Stage.BEGUN)
             self._change.starts, self._change.leaves_out = newest.starts, newest.leaves_out
         else:
-            self._change = _Change(sender, update, self._numbers, window_ms, now, now, for_all=for_all)
+            self._change = _Change(sender, update, self._numbers, *lengths, now, now, for_all=for_all)
         self.tick(now)
 
-    def _window_of(self, update: Update) -> int:
-        """The interval of the updated windows (ms). Raises `query.PlanError` if the job cannot be updated so."""
+    def _updated(self, update: Update) -> JobFunction:
+        """The function as updated. Raises `query.PlanError` if the job cannot be updated so."""
         job, versions = self.state.job, self.state.versions
         if job.bounded:
             raise query.PlanError(BOUNDED)
@@ -152,7 +156,7 @@ class Rollout:
         other = function.plan.stated_trees
         if other is not None and other != self.state.ranges:
             raise query.PlanError(OTHER_TREES.format(trees=self.state.ranges, other=other))
-        return window_of(function)
+        return function
 
     def prepared(self, message: VersionPrepared, now: float) -> None:
         """Notes that an agent on the roster is ready for the version, or cannot run it."""
@@ -240,7 +244,13 @@ class Rollout:
         last = (starts - 1) // pane * pane
         if change.update.reset:
             ended = max(starts // old * old - pane, state.published_upto)
-            last = ended if ended > newest.after else last
+            return (ended if ended > newest.after else last), starts
+        # Results come in order of their ends: no window ends before the last pane of the version before.
+        for _ in range(STARTS_MAX):
+            if last + pane <= starts + change.shortest_ms:
+                break
+            starts = -(-(last + pane - change.shortest_ms) // step) * step
+            last = (starts - 1) // pane * pane
         return last, starts
 
     def _abort(self, now: float, refusal: str) -> None:
@@ -280,6 +290,13 @@ class Rollout:
     @property
     def _app_id(self) -> Id:
         return self.state.job.app_id
+
+
+def _shortest_of(function: JobFunction) -> int:
+    """The length of the shortest windows (ms)."""
+    windowing = function.plan.windowing
+    lengths = () if windowing is None or windowing.session is not None else windowing.sizes
+    return min((one.size_ms for one in lengths), default=window_of(function))
 
 
 def _is_cut_off(function: JobFunction, after: int) -> bool:
