@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,6 +21,7 @@ from agent.runtime.model.latency.critical_path import (
     found_at_end,
     found_in_block,
     last_of,
+    micros_of,
     with_way,
 )
 from overlay import Id, WireError
@@ -163,3 +166,10 @@ def test_what_is_no_path_is_no_message(told: object) -> None:
 def test_a_path_that_was_not_measured_stays_so() -> None:
     assert with_way([], 5.0) == []
     assert CriticalPath.from_wire([], 5.0) is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"), [(math.inf, MICROS_MAX), (1e300, MICROS_MAX), (-math.inf, 0), (-1.0, 0), (1.5e-6, 2)]
+)
+def test_a_time_without_an_end_is_the_longest_that_can_be_told(seconds: float, told: int) -> None:
+    assert micros_of(seconds) == told

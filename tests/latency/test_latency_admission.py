@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from test_latency_views import statistics
 
 import query as ql
 from agent.control.latency.admission import AdmittedPlan, decided
 from agent.control.latency.measurements import choices_of, is_same_work, known_of, least_of, percent_of, setting_of
 from agent.control.messages import JobLatency, Refused
 from agent.control.observation.latency_view import described_latency
-from agent.runtime.messages.views.latency import LatencyView
+from agent.runtime.messages.views.latency import LatencyView, PlanView
 from overlay import Id
 from query.latency import AGENT_PHASES, Evidence, Phase, PhaseStatistics, phases_to_bytes, predict
 
@@ -213,3 +218,36 @@ def test_work_that_is_shared_is_done_once() -> None:
     alike = with_limit(500, f"{COUNT} GRACE 120 MILLISECONDS", seal=190.0)
     assert isinstance(beside(SOONER, alike), AdmittedPlan)
     assert isinstance(beside(SOONER.replace("120", "110"), alike), Refused)
+
+
+# Masters may tell anything.
+
+
+PLAN_OF_OTHERS = st.builds(
+    PlanView, st.integers(0, 2**63 - 1), st.integers(1, 2**63 - 1), st.integers(1, ql.TREES_MAX), st.integers(0, 9),
+    st.integers(0, 9), st.just([]), st.integers(0, 9),
+)  # fmt: skip
+DURATIONS = st.lists(st.one_of(st.floats(0, 1e9), st.just(math.inf)), max_size=4)
+
+
+@st.composite
+def views(draw: st.DrawFn) -> LatencyView:
+    """What a master that may tell anything tells of its job."""
+    text = draw(st.sampled_from((COUNT, PER_PATH, f"{PER_PATH} WITHIN 300 MILLISECONDS", SOONER, "junk")))
+    phases = {phase: statistics(*draw(DURATIONS)) for phase in draw(st.sets(st.sampled_from(list(Phase))))}
+    told = phases_to_bytes(phases)
+    counts = st.integers(0, 2**63 - 1)
+    return msgspec.structs.replace(
+        view_of(), text=text, within_ms=draw(counts), percent=draw(st.one_of(st.none(), st.floats())),
+        total=draw(st.one_of(st.binary(max_size=80), DURATIONS.map(lambda them: statistics(*them).to_bytes()))),
+        phases=draw(st.one_of(st.binary(max_size=80), st.just(told))), parts=told, events_s=draw(st.floats()),
+        agents=draw(counts), plan=draw(st.one_of(st.none(), PLAN_OF_OTHERS)),
+        group_points=draw(st.lists(st.tuples(counts, counts), max_size=16)),
+    )  # fmt: skip
+
+
+@pytest.mark.fuzz
+@given(st.lists(views(), min_size=1, max_size=3), st.sampled_from((COUNT, PER_PATH)), st.booleans())
+def test_whatever_masters_tell_there_is_a_decision(told: list[LatencyView], text: str, has_limit: bool) -> None:
+    text += " WITHIN 300 MILLISECONDS" if has_limit else ""
+    assert isinstance(beside(text, *map(described_latency, told)), (AdmittedPlan, Refused))

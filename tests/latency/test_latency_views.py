@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import query
 from agent.control.messages import JobLatency
 from agent.control.observation.latency_entries import DurationEntry
-from agent.control.observation.latency_view import AGENTS_SHOWN, described_latency
+from agent.control.observation.latency_view import AGENTS_SHOWN, EVENTS_S_MAX, described_latency
+from agent.runtime.master.roster import MEMBERS_MAX
 from agent.runtime.messages.jobs import CODEC
-from agent.runtime.messages.views.latency import LatencyView, SlowAgent
+from agent.runtime.messages.views.latency import LatencyView, PlanView, SlowAgent
 from agent.runtime.model.fields import AMOUNT_MAX
 from agent.runtime.model.latency.critical_path import MICROS_MAX
 from overlay import Id, WireError
@@ -73,9 +75,12 @@ def test_bytes_that_are_no_statistics_are_counted(data: bytes) -> None:
     assert (found.total, found.clipped) == (DurationEntry("total", 0, 0.0, 0.0, 0.0), 2)
 
 
-@pytest.mark.parametrize(("told", "kept"), [(math.nan, 0.0), (math.inf, 0.0), (-7.0, 0.0), (1.5, 1.5)])
+@pytest.mark.parametrize(
+    ("told", "kept"), [(math.nan, 0.0), (math.inf, 0.0), (-7.0, 0.0), (1e300, EVENTS_S_MAX), (1.5, 1.5)]
+)
 def test_a_rate_is_a_number_of_events(told: float, kept: float) -> None:
-    assert described_latency(msgspec.structs.replace(VIEW, events_s=told)).events_s == kept
+    found = described_latency(msgspec.structs.replace(VIEW, events_s=told))
+    assert (found.events_s, found.clipped) == (kept, told != kept)
 
 
 @pytest.mark.parametrize(("told", "kept"), [(math.nan, 0.0), (math.inf, 100.0), (-1e300, 0.0), (99.9, 99.9)])
@@ -127,9 +132,18 @@ def test_whatever_comes_clients_can_read_what_is_made_of_it(
         {"slowest": [SlowAgent("", 1, 1)]},
         {"results": -1},
         {"agents": -1},
+        {"plan": PlanView(0, 0, 1, 0, 0, [], 0)},
+        {"plan": PlanView(0, 1, 0, 0, 0, [], 0)},
+        {"plan": PlanView(0, 1, query.TREES_MAX + 1, 0, 0, [], 0)},
     ],
 )
 def test_what_is_larger_than_may_be_is_no_message(changes: dict[str, object]) -> None:
     assert CODEC.decode(CODEC.encode(VIEW)) == VIEW
     with pytest.raises(WireError):
         CODEC.decode(CODEC.encode(msgspec.structs.replace(VIEW, **changes)))
+
+
+def test_no_job_has_more_agents_than_a_roster_holds() -> None:
+    found = described_latency(msgspec.structs.replace(VIEW, agents=2**63 - 1))
+    assert (found.contributors, found.clipped) == (MEMBERS_MAX, 1)
+    assert described_latency(msgspec.structs.replace(VIEW, agents=MEMBERS_MAX)).clipped == 0

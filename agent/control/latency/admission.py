@@ -13,6 +13,7 @@ from operator import attrgetter
 import trio
 
 import query as ql
+from agent import log
 from agent.access.rules import Principal
 from agent.control import messages as control
 from agent.control.client_rights import ClientRights
@@ -42,6 +43,7 @@ RESULTS_MIN = 10
 """Results from which on what a job has measured can refuse a query: the first ones of a job may be slow."""
 ASK_S = 2.0
 """Time that masters have to tell what their jobs have measured."""
+UNCHECKED = "whether the limit can be met was not checked: what jobs tell of their results cannot be"
 _TEXT: Callable[[Announce], str] = attrgetter("text")
 
 
@@ -74,7 +76,11 @@ class LatencyAdmission:
         answers = await self._measured(found, wanted, who)
         if not answers:
             return AdmittedPlan(found)
-        return await trio.to_thread.run_sync(decided, found, wanted, answers, abandon_on_cancel=True)
+        try:
+            return await trio.to_thread.run_sync(decided, found, wanted, answers, abandon_on_cancel=True)
+        except ValueError as error:  # measurements of peers, which may be anything
+            log.warn("a query is not planned", stream=found.stream, why=str(error))
+            return AdmittedPlan(found, "" if found.within is None else UNCHECKED)
 
     async def _measured(self, found: ql.Plan, wanted: ql.Query, who: Principal) -> Sequence[control.JobLatency]:
         """The measurements of the likest live jobs over the stream, and of those with limits, if any."""

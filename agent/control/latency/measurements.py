@@ -112,7 +112,7 @@ def known_of(plan: ql.Plan, told: JobLatency | None, agents: int, *, is_same: bo
     pane_s, size_s = plan.windowing.pane_ms * plan.windowing.cuts / 1000, plan.windowing.size_ms / 1000
     setting = setting_of(plan)
     if told is not None and told.plan is not None:
-        setting = replace(setting, cuts=max(1, told.plan.cuts))
+        setting = replace(setting, cuts=told.plan.cuts)
     groups = HeapsLaw.fitted(told.group_points if told is not None and is_same else ())
     known = Measured(pane_s, size_s, setting, (AgentClass(agents, rate / agents, own),), phases=shared, groups=groups)
     whole = PhaseStatistics.from_bytes(b"" if told is None or not is_same else told.total_statistics)

@@ -75,7 +75,7 @@ def _missed(found: ql.Plan, wanted: ql.Query, seal_s: float, told: JobLatency) -
     ahead_s = (other.grace - own.grace) % (plan.windowing.slide_ms / 1000)
     goes_first = found.within is not None and found.within.limit_ms < plan.within.limit_ms
     wait_s = seal_s - ahead_s if ahead_s > 0 or goes_first else 0.0
-    if wait_s <= 0:
+    if not 0 < wait_s < math.inf:
         return None
     known = known_of(plan, told, max(1, told.contributors), is_same=True)
     limit_s, share = plan.within.limit_ms / 1000, percent_of(plan.within) / 100
@@ -97,6 +97,4 @@ def _setting_of(plan: ql.Plan, told: JobLatency) -> Setting:
     """The setting that a job runs with by now."""
     if told.plan is None:
         return setting_of(plan)
-    return replace(
-        setting_of(plan), grace=told.plan.grace_ms / 1000, cuts=max(1, told.plan.cuts), trees=max(1, told.plan.trees)
-    )
+    return replace(setting_of(plan), grace=told.plan.grace_ms / 1000, cuts=told.plan.cuts, trees=told.plan.trees)

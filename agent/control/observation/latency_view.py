@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 
 from agent.control.observation.latency_entries import DurationEntry, JobLatency, PlanEntry, SlowAgentEntry
+from agent.runtime.master.roster import MEMBERS_MAX
 from agent.runtime.messages.views.latency import LatencyView, PlanView
 from query.latency.buckets import LONGEST_US
 from query.latency.distribution import Distribution
@@ -14,6 +15,8 @@ from query.latency.statistics import PhaseStatistics, phases_from_bytes
 
 REMARK_CHARACTERS_MAX = 400
 """Upper bound on the characters that are shown of what a master remarks on its plan."""
+EVENTS_S_MAX = 1e12
+"""Upper bound on the events a second of a job that can be."""
 AGENTS_SHOWN = 8
 """Upper bound on the slowest agents that are told of."""
 
@@ -22,14 +25,17 @@ def described_latency(view: LatencyView) -> JobLatency:
     """A master's answer, which may hold anything, in milliseconds and names. O(buckets)."""
     total, skew = PhaseStatistics.from_bytes(view.total), PhaseStatistics.from_bytes(view.skew)
     phases, parts = phases_from_bytes(view.phases), phases_from_bytes(view.parts)
+    agents = min(view.agents, MEMBERS_MAX)
+    events_s = min(EVENTS_S_MAX, max(0.0, view.events_s)) if math.isfinite(view.events_s) else 0.0
     percent = None if view.percent is None else min(100.0, max(0.0, view.percent))
     return JobLatency(
         view.name, view.master, view.text, view.within_ms, percent, view.results, view.met, view.missed,
         _durations("total", total), _durations("skew", skew),
         _by_phase(phases, tuple(Phase)), _by_phase(parts, AGENT_PHASES), _agents(view), _ms(view.last_us / 1e6),
         {phase.label: _ms(us / 1e6) for phase, us in zip(Phase, view.last_phases, strict=False)},
-        max(0.0, view.events_s) if math.isfinite(view.events_s) else 0.0, view.agents, view.phases, view.parts,
-        _slowest(phases), sum(one.clipped + one.refused for one in (total, skew, *phases.values(), *parts.values())),
+        events_s, agents, view.phases, view.parts,
+        _slowest(phases), (agents != view.agents) + (events_s != view.events_s)
+        + sum(one.clipped + one.refused for one in (total, skew, *phases.values(), *parts.values())),
         view.total, None if view.plan is None else _plan(view.plan), view.group_points,
     )  # fmt: skip
 

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import msgspec
 
+import query
 from agent.runtime.model.fields import Amount, Count, Message, Name, Text
 from agent.runtime.model.latency.critical_path import Micros
 from agent.runtime.model.latency.part_meter import PartBytes
@@ -37,8 +38,8 @@ class PlanView(msgspec.Struct, frozen=True):
     """
 
     grace_ms: Count
-    cuts: Count
-    trees: Count
+    cuts: Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
+    trees: Annotated[int, msgspec.Meta(ge=1, le=query.TREES_MAX)]
     mean_us: Micros
     quantile_us: Micros
     phases: Annotated[list[Micros], msgspec.Meta(max_length=len(Phase))]

@@ -169,5 +169,5 @@ def last_of(paths: Iterable[CriticalPath | None]) -> CriticalPath | None:
 
 
 def micros_of(seconds: float) -> int:
-    """Whole microseconds, as many as may be told of."""
-    return min(MICROS_MAX, max(0, round(1e6 * seconds)))
+    """Whole microseconds, as many as may be told of: also of a time without an end."""
+    return round(min(float(MICROS_MAX), max(0.0, 1e6 * seconds)))
