@@ -18,7 +18,7 @@ from agent.control.latency.measurements import setting_of, with_setting
 from agent.control.latency.replanning import replanned
 from agent.runtime.master.job_master import JobMaster
 from agent.runtime.master.latency.drift import Drift, drift_of
-from agent.runtime.master.latency.live_plan import MET
+from agent.runtime.master.latency.live_plan import LOOK_S, MET, SETTLED_RESULTS, LivePlan
 from agent.runtime.messages.plans import PlanAnswer, PlanQuestion
 from agent.runtime.messages.views.latency import PlanView
 from agent.runtime.model.latency.recent_latency import ResultLatency
@@ -91,7 +91,7 @@ def test_what_was_not_planned_is_named_within_ten_seconds_and_replanned_or_out_o
     fleet.run(fleet.now + NAMED_S)
     named = f"{phase} of {slow.name} takes "
     assert plan_of(life).remark.startswith(named), plan_of(life)
-    fleet.run(fleet.now + 2.0)
+    fleet.run(fleet.now + 5.0)
     noted = [line.text for line in master_of(life).log.lines if line.text.startswith(named)]
     assert any(f"; {outcome}" in noted[0] for outcome in ("replanned: GRACE ", "out of reach: ", MET))
     is_replanned = any("replanned" in text for text in noted)
@@ -122,6 +122,23 @@ def test_a_setting_in_force_outlives_its_master_and_no_window_comes_twice(seed: 
     assert {window.version.number for window in fleet.of(JOB)} == {1, 2}
     check_windows(life)
     check_followed(life, (1, 1))
+
+
+def test_nothing_is_said_to_be_planned_anew_before_it_is() -> None:
+    """The rollout comes to nothing here, as where an agent does not answer."""
+    life = watched(begin(4, 4, sql=f"{sql('abcde', 1)} WITHIN 4 SECONDS"), replanned)
+    master, fleet = master_of(life), life.fleet
+    questions: list[PlanQuestion] = []
+    noted: list[str] = []
+    plan = LivePlan(master.state, "web-1", lambda _: master.latency_view(), lambda *_: None, noted.append, fleet.now)
+    plan.ask = questions.append
+    for _ in range(SETTLED_RESULTS):
+        plan.take(ResultLatency(0.5, {}, "web-2", is_met=True), master.state.version, fleet.now)
+    plan.tick(fleet.now + LOOK_S)
+    plan.answered(cut_once(questions[0]), fleet.now + LOOK_S)
+    found = plan.view()
+    assert found is not None
+    assert (found.remark, noted) == ("", [])
 
 
 def asked(limit_ms: int, *, may_turn: bool = True, **longer: float) -> PlanAnswer:

@@ -61,8 +61,8 @@ class LivePlan:
         self._longer: dict[Phase, float] = {}
         """Seconds by which phases are longer than in the basis."""
         self._planned: Prediction | None = None
-        self._coming: tuple[query.Plan, Prediction] | None = None
-        """The plan that is to be in force, and its prediction."""
+        self._coming: PlanAnswer | None = None
+        """The answer whose setting is to be in force, which a rollout may come to nothing over."""
         self._asked: tuple[PlanQuestion, Drift | None] | None = None
         self._asked_at, self._numbers = -ANSWER_S, 0
         self._drifted = ""
@@ -82,8 +82,9 @@ class LivePlan:
     def _begin(self, version: int, now: float) -> None:
         """Another version is in force. What was measured before is not of it, unless another setting is all it is."""
         coming, self._coming = self._coming, None
-        if coming is not None and coming[0] == self._state.versions.newest.function.plan:
-            self._planned = coming[1]
+        if coming and coming.wanted and coming.wanted[0] == self._state.versions.newest.function.plan:
+            self._planned = coming.wanted[1]
+            self._say(coming.outcome)
         else:
             self._planned, self._basis, self._longer, self._drifted, self._remark = None, None, {}, "", ""
         self._version, self._since, self._asked, self._is_out_of_reach = version, now, None, False
@@ -92,12 +93,12 @@ class LivePlan:
 
     def tick(self, now: float) -> None:
         """Asks for a plan where one is due. O(phases)."""
-        if self.ask is None or not self._is_plannable or (self._asked and now < self._asked_at + ANSWER_S):
+        if now < self._asked_at + (ANSWER_S if self._asked else LOOK_S) or self.ask is None or not self._is_plannable:
             return
         drift, missed = self._drift(), sum(one.is_met is False for one in self._last) >= MISSES
         is_urgent = self._planned is None or drift is not None or (missed and not self._is_out_of_reach)
         results = self._fresh.results
-        if now < self._asked_at + (LOOK_S if is_urgent else KEPT_S) or not self._has_basis(drift, results):
+        if not (is_urgent or now >= self._asked_at + KEPT_S) or not self._has_basis(drift, results):
             return
         assert self._basis is not None
         self._numbers, self._asked_at = self._numbers + 1, now
@@ -131,10 +132,14 @@ class LivePlan:
         if drift is not None:  # what comes is compared with what is known by now
             self._last.clear()
             self._fresh, self._drifted = LatencyGeneration(), drift.text
-        if answer.wanted is not None:
-            self._coming = answer.wanted
+        if answer.wanted is None:
+            self._say(answer.outcome or (MET if self._drifted else ""))
+        else:  # what follows is said once it is so
+            self._coming, self._remark = answer, self._drifted
             self._change(answer.wanted[0], now)
-        outcome = answer.outcome or (MET if self._drifted else "")
+
+    def _say(self, outcome: str) -> None:
+        """Remarks what has drifted, and what follows; in the job's log too, unless it says so already."""
         before, self._remark = self._remark, "; ".join(part for part in (self._drifted, outcome) if part)
         if self._remark not in ("", before):
             self._note(self._remark)
