@@ -66,11 +66,11 @@ class LatencyExplanation(msgspec.Struct, frozen=True):
     """A prediction of how soon a query's results come, for a percentage of them. Times are ms, None without an end.
 
     `limit_ms`: what WITHIN states, None without it. `known_from`: the job whose measurements it is made of; "" for
-    none. `sampled`: the agents that have run the query over the last lines of their logs, and `doubts` why their rates
-    are not believed, or not known, each with the number of agents. `clipped`: numbers of agents that cannot be.
-    `late_share`: that of events that come after the grace, None where it is not known. `largest_rate`: events a second
-    up to which the limit holds, None for more than can be said or without limit. `doubled_ms`: the quantile at twice
-    the rate. `verdict`: whether the limit can be met, in words.
+    none. `sampled`: the agents that have run the query over the last lines of their logs, `sampled_lines` in all, and
+    `doubts` why their rates are not believed, or not known, each with the number of agents. `clipped`: numbers of
+    agents that cannot be. `late_share`: that of events that come after the grace, None where it is not known.
+    `largest_rate`: events a second up to which the limit holds, None for more than can be said or without limit.
+    `doubled_ms`: the quantile at twice the rate. `verdict`: whether the limit can be met, in words.
     """
 
     query: str
@@ -80,6 +80,7 @@ class LatencyExplanation(msgspec.Struct, frozen=True):
     events_s: float
     known_from: str
     sampled: int
+    sampled_lines: int
     doubts: dict[str, int]
     clipped: int
     late_share: float | None
@@ -170,6 +171,7 @@ def explanation(
         measured.rate,
         "" if told is None else told.app,
         len(samples),
+        sum(one.lines for one in samples),
         _doubts(dry),
         0 if dry is None else dry.clipped,
         late_share(late, measured.setting.grace),
@@ -261,15 +263,15 @@ def _shown(explained: LatencyExplanation) -> Group:
 def _sources(explained: LatencyExplanation) -> Iterable[str]:
     """The sources of what is known, and what is wrong with them."""
     if explained.known_from:
-        yield f"measured by {explained.known_from}"
+        yield f"measured by {printable(explained.known_from)}"
     if explained.sampled:
-        yield f"sampled in the logs of {explained.sampled:,}"
+        yield f"sampled in the logs of {explained.sampled:,}, {explained.sampled_lines:,} lines"
     if not explained.known_from and not explained.sampled:
         yield "no live job reads the stream yet, and no log was sampled"
     if not explained.events_s:
         yield "no rate is known"
     for doubt, agents in explained.doubts.items():
-        yield f"{doubt} at {agents:,}"
+        yield f"{printable(doubt)} at {agents:,}"
     if explained.clipped:
         yield f"{explained.clipped:,} numbers cannot be"
 

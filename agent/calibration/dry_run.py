@@ -6,7 +6,7 @@ Bounded in time and memory, and nothing of it stays. It blocks, so it runs in a 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import cycle, islice
 
 import numpy as np
@@ -28,7 +28,7 @@ from query.latency.resources import LinearCost, share_of_processor
 TAIL_BYTES = 4 << 20
 """Upper bound on the end of a log that is read."""
 LOGS_MAX = 8
-"""Upper bound on the logs that are read, those that were written last."""
+"""Upper bound on the logs that are read, those that were written last; where there are more, the rate is too low."""
 RUN_S = 1.5
 """Time after which no further block is begun; each log has half of what is left of it."""
 BLOCK_SIZES = (1 << 13, 1 << 15, 1 << 17, 1 << 19)
@@ -41,11 +41,10 @@ class NoDryRunError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class DryRunResult:
-    """The findings of a run: its lines, the share of them that the query takes, their times, groups by lines, bytes of
+    """The findings of a run: its lines, their times, groups by lines, bytes of
     a group on its way, costs of phases, and the share of a processor that the work got."""
 
     lines: int
-    selectivity: float
     times: LogTimes
     groups: HeapsLaw
     group_bytes: float
@@ -93,7 +92,10 @@ def run_dry(
             work.take(one.name, block, form, wall_ms)
     share = share_of_processor(worked() - begun_s, timer() - begun)
     costs = _costs(work, machine)
-    return DryRunResult(work.lines, work.selectivity, all_times(times), work.law, work.group_bytes, costs, share)
+    found = all_times(times)
+    if not found.doubt and next(logs, None) is not None:
+        found = replace(found, doubt="more logs")
+    return DryRunResult(work.lines, found, work.law, work.group_bytes, costs, share)
 
 
 def _costs(work: TimedWork, machine: MachineCosts | None) -> Costs:
@@ -113,7 +115,7 @@ def _unmeasured(cost: LinearCost) -> LinearCost:
 
 def _ends(stream: StreamConfig) -> Iterator[FileEnd]:
     if isinstance(stream.source, FileSource):
-        yield from stream.source.tails(LOGS_MAX, TAIL_BYTES)
+        yield from stream.source.tails(LOGS_MAX + 1, TAIL_BYTES)
 
 
 def _times(form: Format, end: FileEnd, wall_ms: int, pane_ms: int) -> LogTimes:

@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from agent.runtime.ingest.event_clock import FUTURE_MS
-from query.latency.buckets import LONGEST_US, bucket_of
+from query.latency.buckets import LONGEST_US
 from query.latency.statistics import PhaseStatistics
 
-Doubt = Literal["", "few lines", "no times", "standstill", "clock"]
-"""Reason not to believe a rate: too few lines; lines without times of their own; none has come for long; or the times
-are far from the agent's clock while lines come. "": there is none."""
+Doubt = Literal["", "few lines", "no times", "standstill", "clock", "more logs"]
+"""Reason not to believe a rate: too few lines; lines without times of their own; none has come for long; the times are
+far from the agent's clock while lines come; or more logs are there, which add to it. "": there is none."""
 LINES_MIN = 200
 """Lines below which nothing is told from their times."""
 STANDSTILL_MS = 30_000
@@ -80,11 +80,7 @@ def _lateness(times: Times, pane_ms: int) -> PhaseStatistics:
     newest = np.concatenate((times[:1], np.maximum.accumulate(times)[:-1]))
     ends = (times // pane_ms + 1) * pane_ms
     late_us = np.clip((newest - ends) * 1000, 0, LONGEST_US)
-    told = PhaseStatistics(len(times))
+    told = PhaseStatistics()
     for late, count in zip(*map(np.ndarray.tolist, np.unique(late_us, return_counts=True)), strict=True):
-        bucket = bucket_of(late)
-        told.buckets[bucket] = told.buckets.get(bucket, 0) + count
-        told.sum_us += count * late
-        told.square_us += count * late**2
-        told.cube_us += count * late**3
+        told.add(late / 1e6, count)
     return told

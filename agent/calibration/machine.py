@@ -22,7 +22,7 @@ from agent.parsing import sniff
 from agent.runtime.function.job_function import JobFunction
 from agent.sources import Block, Origin
 from query.latency.phases import Phase
-from query.latency.resources import Amount, LinearCost
+from query.latency.resources import COST_MAX, Amount, LinearCost
 
 WORK_S = 0.35
 """Processor time after which no further piece of work is begun, but for the first ones. Loading what has not been used
@@ -30,8 +30,6 @@ yet is in it; then nothing takes longer than 0.03 s."""
 ELAPSED_S = 5.0
 """Time after which nothing more is begun: others have the processor, or the disk is slow."""
 FILE_BYTES_MAX = 1 << 16
-COST_MAX = 60.0
-"""Upper bound on each part of a cost (s)."""
 FORM = 1
 _LINES = (128, 1_024, 3_072)
 _ROUNDS = 6

@@ -44,8 +44,6 @@ class TimedWork:
     timer: Callable[[], float]
     lines: int = 0
     """Lines that were parsed, those that are no events included."""
-    selected: int = 0
-    """Events that the function takes."""
     groups: list[tuple[float, float]] = field(default_factory=list)
     """Lines and groups of each pane."""
     state_bytes: int = 0
@@ -63,16 +61,11 @@ class TimedWork:
         self._note(Phase.PARSE, Amount(rows), begun)
         store = PaneStore(self.function, None)
         begun = self.timer()
-        batches = [
-            EventBatch(events.with_columns(pane=pl.lit(0, dtype=pl.Int64)))
-            for frame in parsed.frames
-            for events in self.function.read(stream, frame)
-        ]
-        for batch in batches:
-            store.add(batch)
+        for frame in parsed.frames:
+            for events in self.function.read(stream, frame):
+                store.add(EventBatch(events.with_columns(pane=pl.lit(0, dtype=pl.Int64))))
         self._note(Phase.INSERT, Amount(rows), begun)
         self.lines += int(rows)
-        self.selected += sum(self.function.select(batch.events).height for batch in batches)
         self._seal(store, rows)
 
     def costs(self, like: Costs = ASSUMED_COSTS) -> dict[Phase, LinearCost]:
@@ -88,11 +81,6 @@ class TimedWork:
     def law(self) -> HeapsLaw:
         """The growth of groups with lines."""
         return HeapsLaw.fitted(self.groups)
-
-    @property
-    def selectivity(self) -> float:
-        """The share of lines that the function takes; 0 without lines."""
-        return self.selected / self.lines if self.lines else 0.0
 
     @property
     def group_bytes(self) -> float:

@@ -22,12 +22,12 @@ from agent.control.observation.element_view import asked_elements, described_ele
 from agent.control.observation.fleet_tap import FleetTap
 from agent.control.observation.fleet_view import described_fleet, described_placement, described_tree
 from agent.control.observation.latency_view import described_latency
+from agent.control.observation.stream_sampler import surveyed
 from agent.control.observation.stream_tap import tap
 from agent.control.pending_replies import NO_ANSWER, NOT_JOINED, JobEnd, PendingReply
 from agent.control.query_service import QueryService
 from agent.control.reload.config_reload import ConfigReload
 from agent.control.server import Connection
-from agent.control.stream_sampler import surveyed
 from agent.driver import CoreDriver
 from agent.runtime.agent import Agent
 from agent.runtime.fleet.job_names import AmbiguousNameError, no_job

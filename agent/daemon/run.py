@@ -31,6 +31,7 @@ from agent.control.latency.dry_runs import DryRunAnswers, DryRunClocks
 from agent.control.latency.replanning import PlanningThread
 from agent.control.observation.fleet_tap import RemoteTaps
 from agent.control.observation.fleet_view import own_description
+from agent.control.observation.stream_sampler import StreamSampler
 from agent.control.reload.config_reload import ConfigReload
 from agent.control.remote_clients import RemoteClients
 from agent.control.server import ControlServer
@@ -42,7 +43,6 @@ from agent.control.status_report import (
     stream_counters,
     transport_counters,
 )
-from agent.control.stream_sampler import StreamSampler
 from agent.daemon.archiving import ArchiveSupervisor
 from agent.daemon.data_directory import SEALED_DIRECTORY, ClockFile, DataDirectory, DiskWarnings, ShownFiles
 from agent.daemon.free_memory import FreeMemory, give_back

@@ -99,6 +99,12 @@ def _planned(plan: PlanEntry) -> Iterator[str]:
         yield plan.remark
 
 
+def phases_ms(found: JobLatency) -> float:
+    """The mean of what all phases of a result take up to its publication (ms)."""
+    before = (one for one in found.phases if one.what != AFTER_PUBLICATION)
+    return sum(one.mean_ms * one.count for one in before) / max(1, found.total.count)
+
+
 def _phases(found: JobLatency) -> Table:
     """The phases in their order, their sums, and the results' latency and what no phase accounts for."""
     own = {one.what: one for one in found.parts}
@@ -111,13 +117,11 @@ def _phases(found: JobLatency) -> Table:
         every: list[Cell] = [of_all.mean_ms, of_all.p99_ms] if of_all is not None and of_all.count else [None, None]
         planned = None if found.plan is None else found.plan.phases.get(one.what)
         rows.append([one.what, *_durations(one), share if one.count else None, last, *every, planned])
-    measured = [one for one in found.phases if one.what != AFTER_PUBLICATION]
-    sum_ms = sum(one.mean_ms * one.count for one in measured) / max(1, found.total.count)
     last_sum_ms = sum(ms for what, ms in found.last.items() if what != AFTER_PUBLICATION)
     has_last = bool(found.last)
     planned_ms = None if found.plan is None else found.plan.mean_ms
     rows += [
-        ["sum", sum_ms, None, None, None, last_sum_ms if has_last else None, None, None, None],
+        ["sum", phases_ms(found), None, None, None, last_sum_ms if has_last else None, None, None, None],
         ["latency", *_durations(found.total), None, found.last_ms if has_last else None, None, None, planned_ms],
         ["skew", *_durations(found.skew), None, found.last_ms - last_sum_ms if has_last else None, None, None, None],
     ]

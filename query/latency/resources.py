@@ -19,7 +19,9 @@ from query.latency.fits import gamma
 
 SHARE_MIN = 0.01
 """Least share of a processor that work is taken to get."""
-_SPREAD_MAX = 5.0
+COST_MAX = 60.0
+"""Upper bound on each part of a cost (s)."""
+SPREAD_MAX = 5.0
 """Upper bound on the coefficient of variation of work around its fitted cost."""
 _POINTS_MIN = 8
 """Measurements below which the spread around a fit is not told from them."""
@@ -86,7 +88,7 @@ class LinearCost(NamedTuple):
         off = (seconds - predicted)[predicted > 0] / predicted[predicted > 0]
         spread = float(np.sqrt((off**2).mean())) if len(off) >= _POINTS_MIN else _SPREAD_ASSUMED
         fixed, row, group, byte = map(float, fitted)
-        return cls(fixed, row, group, byte, min(spread, _SPREAD_MAX), len(told))
+        return cls(fixed, row, group, byte, min(spread, SPREAD_MAX), len(told))
 
 
 def share_of_processor(processor_s: float, elapsed_s: float) -> float:

@@ -53,20 +53,20 @@ class PhaseStatistics:
         made.add(seconds)
         return made
 
-    def add(self, seconds: float) -> None:
-        """Count one more duration (s). O(log buckets)."""
+    def add(self, seconds: float, count: int = 1) -> None:
+        """Count a duration (s), so many times. O(log buckets)."""
         if not isinstance(seconds, int | float) or math.isnan(seconds):
-            self.refused += 1
+            self.refused += count
             return
         limited = min(max(seconds * 1e6, 0.0), float(LONGEST_US))
         duration = round(limited)
-        self.clipped += limited != seconds * 1e6
+        self.clipped += count * (limited != seconds * 1e6)
         bucket = bucket_of(duration)
-        self.count += 1
-        self.sum_us += duration
-        self.square_us += duration**2
-        self.cube_us += duration**3
-        self.buckets[bucket] = self.buckets.get(bucket, 0) + 1
+        self.count += count
+        self.sum_us += count * duration
+        self.square_us += count * duration**2
+        self.cube_us += count * duration**3
+        self.buckets[bucket] = self.buckets.get(bucket, 0) + count
 
     def combine(self, other: PhaseStatistics) -> PhaseStatistics:
         """The statistics of the durations of both; neither is changed. O(buckets)."""

@@ -41,10 +41,10 @@ class Shop(elf.Job):
 
 def sample(agent: str, rate: float = 100.0, doubt: str = "") -> AgentSample:
     costs = {int(phase): (0.001, 1e-6, 1e-6, 0.0, 0.2, 20.0) for phase in OF_WORK}
-    return AgentSample(agent, 5_000, rate, doubt, 0.5, (2.0, 0.5, 10.0), 20.0, LATE, costs, 0.5)
+    return AgentSample(agent, 5_000, rate, doubt, (2.0, 0.5, 10.0), 20.0, LATE, costs, 0.5)
 
 
-def measured() -> JobLatency:
+def measured(app: str = "shop") -> JobLatency:
     """What a job has measured: 20 ms in each phase, as 400 times before."""
     each = PhaseStatistics()
     for _ in range(400):
@@ -52,13 +52,13 @@ def measured() -> JobLatency:
     parts, nothing = phases_to_bytes(dict.fromkeys(AGENT_PHASES, each)), PhaseStatistics().to_bytes()
     return described_latency(
         LatencyView(
-            Id(7), "shop", "web-1", SQL, 0, None, 400, 0, 0, nothing, nothing,
+            Id(7), app, "web-1", SQL, 0, None, 400, 0, 0, nothing, nothing,
             phases_to_bytes(dict.fromkeys(Phase, each)), 0, [], [], parts, [], events_s=8_000.0, agents=8,
         )
     )  # fmt: skip
 
 
-def answering(path: Path, dry: DryRuns | Refused, *jobs: JobEntry) -> ScriptedAgent:
+def answering(path: Path, dry: DryRuns | Refused, *jobs: JobEntry, app: str = "shop") -> ScriptedAgent:
     """An agent with these jobs, which have measured the same, and these dry runs."""
 
     def script(conversation: Conversation) -> None:
@@ -66,7 +66,7 @@ def answering(path: Path, dry: DryRuns | Refused, *jobs: JobEntry) -> ScriptedAg
             case RunDry():
                 conversation.send(dry)
             case GetLatency():
-                conversation.send(measured())
+                conversation.send(measured(app))
             case GetJobs():
                 conversation.send(Jobs(list(jobs)))
             case SurveyRequest():
@@ -89,7 +89,12 @@ def test_a_query_that_nobody_measures_is_run_dry(socket_path: Path, words: tuple
     known = {one["phase"]: one["evidence"] for one in explained["phases"]}
     assert {known[phase.label] for phase in OF_WORK} == {"sampled"}
     assert known["uplink"] == "assumed"
-    assert (explained["agents"], explained["events_s"], explained["sampled"]) == (4, 400.0, 4)
+    assert (explained["agents"], explained["events_s"], explained["sampled"], explained["sampled_lines"]) == (
+        4,
+        400.0,
+        4,
+        20_000,
+    )
     assert explained["late_share"] == pytest.approx(0.02)
     assert "4, 400 events a second in all; sampled in the logs of 4" in table.out
     assert "2 % come after GRACE" in table.out
@@ -103,6 +108,16 @@ def test_what_a_job_has_measured_is_believed_and_logs_tell_of_late_lines_alone(s
     assert (explained["agents"], explained["events_s"], explained["known_from"]) == (8, 8_000.0, "shop")
     assert explained["late_share"] == pytest.approx(0.02)
     assert explained["knobs"][0]["now"] == "500 ms, 2 % come later"
+
+
+def test_words_of_agents_leave_the_terminal_alone(socket_path: Path) -> None:
+    job = JobEntry("shop", "ab" * 16, "web", SQL, "web-1", 1, 1, 8, 8, False, None)
+    dry = DryRuns(4, 4, 0, [sample("web-1", 0.0, "\x1b[2J")])
+    with answering(socket_path, dry, job, app="\x1b[31mshop"):
+        table = ask("query", "--explain-latency", SQL, socket=socket_path)
+    assert "\x1b[2J" not in table.out
+    assert "\x1b[31m" not in table.out
+    assert "shop" in table.out
 
 
 @pytest.mark.parametrize("doubt", ["standstill", "clock"])

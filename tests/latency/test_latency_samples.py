@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 import query as ql
 from agent.control.latency.dry_runs import ASKED_MAX, described, some_of
 from agent.control.latency.measurements import known_of
-from agent.control.latency.samples import COST_MAX, RATE_MAX, clipped, lateness, with_samples
+from agent.control.latency.samples import GROUP_BYTES_MAX, RATE_MAX, clipped, lateness, with_samples
 from agent.control.observation.latency_entries import AgentSample
 from agent.runtime.messages.sender import FLEET_GROUP
 from agent.runtime.messages.views.dry_runs import DryRunView
 from overlay import Id, Peer
 from query.latency import AGENT_PHASES, AgentClass, Evidence, Measured, Phase, PhaseStatistics, predict
+from query.latency.resources import COST_MAX
 
 PLAN = ql.analyze(
     ql.parse("SELECT path, COUNT(*) AS n FROM web GROUP BY path WINDOWING 1 SECOND WITHIN 1 SECOND"),
@@ -34,7 +35,7 @@ def view(agent: str = "web-1", rate: float = 100.0, doubt: str = "", seal: float
     costs.append((int(Phase.SEAL), seal, 0.0, 2e-6, 0.0, 0.2, 20.0))
     late = PhaseStatistics.lift(0.0).combine(PhaseStatistics.lift(0.3)).to_bytes()
     return DryRunView(
-        FLEET_GROUP, 1, agent, "", 5_000, rate, doubt, 0.5, (2.0, 0.5, 10.0), 20.0, late, costs, 0.5
+        FLEET_GROUP, 1, agent, "", 5_000, rate, doubt, (2.0, 0.5, 10.0), 20.0, late, costs, 0.5
     )  # fmt: skip
 
 
@@ -109,7 +110,7 @@ def test_lateness_of_all_agents_is_put_together() -> None:
 
 
 @given(
-    st.lists(ANYTHING, min_size=5, max_size=5), st.tuples(ANYTHING, ANYTHING, ANYTHING),
+    st.lists(ANYTHING, min_size=3, max_size=3), st.tuples(ANYTHING, ANYTHING, ANYTHING),
     st.lists(st.tuples(st.integers(0, 11), *[ANYTHING] * 6), max_size=12), st.binary(max_size=40),
     st.integers(1, 2_000),
 )  # fmt: skip
@@ -120,13 +121,13 @@ def test_whatever_an_agent_tells_is_clipped_and_predicted_from(
     late: bytes,
     agents: int,
 ) -> None:
-    rate, selectivity, group_bytes, share, _ = numbers
-    told = DryRunView(FLEET_GROUP, 1, "liar", "", 1, rate, "", selectivity, groups, group_bytes, late, costs, share)
+    rate, group_bytes, share = numbers
+    told = DryRunView(FLEET_GROUP, 1, "liar", "", 1, rate, "", groups, group_bytes, late, costs, share)
     found = described([told], agents, agents, 0)
     (sample,) = found.samples
     assert 0 <= sample.rate <= RATE_MAX
     assert all(0 <= part <= COST_MAX for parts in sample.costs.values() for part in parts[:4])
-    cannot_be = not 0 <= rate <= RATE_MAX or not 0 <= selectivity <= 1
+    cannot_be = not 0 <= rate <= RATE_MAX or not 0 <= group_bytes <= GROUP_BYTES_MAX
     assert found.clipped >= cannot_be
     assert msgspec.json.decode(msgspec.json.encode(found), type=type(found)) == found, "clients get it as it is"
     measured = with_samples(known(agents), found.samples)

@@ -16,13 +16,14 @@ import trio
 
 import query as ql
 from agent.access.decision import Access
-from agent.calibration.dry_run import NoDryRunError, check_dry, run_dry
+from agent.calibration.dry_run import NoDryRunError, run_dry
 from agent.calibration.machine import MachineCosts
 from agent.configuration.config import StreamConfig
 from agent.control import messages as control
 from agent.control.latency.samples import clipped
 from agent.control.observation.fleet_tap import refusal_of
 from agent.control.pending_replies import NO_ANSWER, NOT_JOINED, PendingReply
+from agent.control.question_queue import QuestionQueue
 from agent.driver import CoreDriver
 from agent.runtime.agent import Agent
 from agent.runtime.messages.sender import FLEET_GROUP
@@ -61,18 +62,13 @@ class DryRunAnswers:
     ) -> None:
         self._driver, self._agent, self._access = driver, agent, access
         self._streams, self._machine, self._clocks = streams, machine, clocks
-        self._asked, self._questions = trio.open_memory_channel[DryRunAsked](WAITING_MAX)
-
-    def ask(self, asked: DryRunAsked) -> None:
-        """Queues a question; too many at once get no answer."""
-        try:
-            self._asked.send_nowait(asked)
-        except trio.WouldBlock:
-            return
+        self._questions: QuestionQueue[DryRunAsked] = QuestionQueue(WAITING_MAX)
+        self.ask = self._questions.ask
 
     async def run(self) -> None:
         """Answers one question after the other until it is cancelled, and rests as long as each has taken."""
-        async for asked in self._questions:
+        while True:
+            asked = await self._questions.next()
             begun = trio.current_time()
             view = await trio.to_thread.run_sync(self._view, asked.message, abandon_on_cancel=True)
             self._driver.do(partial(self._agent.discovery.give_dry_run, asked, view))
@@ -83,7 +79,6 @@ class DryRunAnswers:
         answer = partial(DryRunView, FLEET_GROUP, message.question, self._agent.name)
         try:
             plan = ql.Plan.from_wire(message.plan)
-            check_dry(plan)
             streams = [one for one in self._streams() if ql.selects(plan.streams_read, one.name)]
             for one in streams:
                 if (refusal := refusal_of(self._access, message.owner, one.name)) is not None:
@@ -96,7 +91,7 @@ class DryRunAnswers:
             return answer(refusal=f"it fails on the lines here: {error!r}"[:REFUSAL_CHARACTERS_MAX])
         times, costs = found.times, [(int(phase), *cost) for phase, cost in found.costs.items()]
         return answer(
-            lines=found.lines, rate=times.rate, doubt=times.doubt, selectivity=found.selectivity,
+            lines=found.lines, rate=times.rate, doubt=times.doubt,
             groups=(*found.groups,), group_bytes=found.group_bytes, late=times.late.to_bytes(), costs=costs,
             share=found.share,
         )  # fmt: skip
@@ -122,11 +117,11 @@ class DryRunQuestions:
             return control.DryRuns(0, asked, found.silent)
         done: PendingReply[DryRunsDone] = PendingReply()
         question = partial(_question, plan, owner)
-        self._driver.do(partial(self._agent.discovery.ask_dry_runs, some_of(having), question, done.resolve))
+        some = some_of(having)
+        self._driver.do(partial(self._agent.discovery.ask_dry_runs, some, question, done.resolve))
         told = await done.wait()
-        views = () if told is None else tuple(told.answers.values())
-        runs = described(views, len(having), asked, found.silent)
-        return msgspec.structs.replace(runs, unanswered=min(len(having), ASKED_MAX) - len(views))
+        runs = described(() if told is None else told.answers.values(), len(having), asked, found.silent)
+        return msgspec.structs.replace(runs, unanswered=len(some) if told is None else told.silent)
 
 
 def _question(plan: ql.Plan, owner: str, number: int) -> DryRun:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 from statistics import fmean, median
 
 from agent.control.observation.latency_entries import AgentSample, CostParts
@@ -17,18 +18,15 @@ from query.latency.buckets import EDGES_US
 from query.latency.distribution import Distribution
 from query.latency.groups import HeapsLaw
 from query.latency.phases import Phase
-from query.latency.resources import SHARE_MIN, LinearCost
+from query.latency.resources import COST_MAX, SHARE_MIN, SPREAD_MAX, LinearCost
 from query.latency.setting import AgentClass, Measured
 from query.latency.statistics import PhaseStatistics
 
 RATE_MAX = 1e8
 """Upper bound on the lines that an agent reads in a second."""
-COST_MAX = 60.0
-"""Upper bound on each part of a cost (s)."""
 GROUP_BYTES_MAX = 1e6
 FACTOR_MAX = 1e9
 POINTS_MAX = 1e6
-SPREAD_MAX = 5.0
 UNLIKE = 2.0
 """Multiple of the middle rate from which on agents are a class of their own."""
 _ROWS = (1e3, 1e5)
@@ -43,7 +41,7 @@ def clipped(view: DryRunView) -> tuple[AgentSample, int]:
     costs = {phase: _clipped_cost(parts, limit) for phase, *parts in view.costs}
     factor, exponent, points = view.groups
     sample = AgentSample(
-        view.agent, view.lines, limit(view.rate, 0.0, RATE_MAX), view.doubt, limit(view.selectivity, 0.0, 1.0),
+        view.agent, view.lines, limit(view.rate, 0.0, RATE_MAX), view.doubt,
         (limit(factor, 0.0, FACTOR_MAX), limit(exponent, 0.0, 1.0), limit(points, 0.0, POINTS_MAX)),
         limit(view.group_bytes, 0.0, GROUP_BYTES_MAX), late.to_bytes(), costs, limit(view.share, SHARE_MIN, 1.0),
     )  # fmt: skip
@@ -93,10 +91,8 @@ def with_samples(known: Measured, samples: Sequence[AgentSample]) -> Measured:
 
 def lateness(samples: Iterable[AgentSample]) -> PhaseStatistics:
     """Statistics of the time by which lines come after the ends of their panes."""
-    found = PhaseStatistics()
-    for one in samples:
-        found = found.combine(PhaseStatistics.from_bytes(one.late) if one.late else PhaseStatistics())
-    return found
+    told = (PhaseStatistics.from_bytes(one.late) for one in samples)
+    return reduce(PhaseStatistics.combine, told, PhaseStatistics())
 
 
 def late_share(late: PhaseStatistics, grace_s: float) -> float | None:

@@ -22,6 +22,7 @@ from agent.configuration.config import StreamConfig
 from agent.control import messages as control
 from agent.control.observation.stream_tap import WAITING_BYTES_MAX, NoLineError, StreamTap
 from agent.control.pending_replies import NO_ANSWER, NOT_JOINED, PendingReply
+from agent.control.question_queue import QuestionQueue
 from agent.control.server import Connection
 from agent.driver import CoreDriver
 from agent.runtime.agent import Agent
@@ -67,14 +68,8 @@ class RemoteTaps:
         self._streams = streams
         self._wall_ms = wall_ms
         self._taps: dict[tuple[int, int], _RemoteTap] = {}
-        self._asked, self._questions = trio.open_memory_channel[SampleStream](WAITING_MAX)
-
-    def ask(self, asked: SampleStream) -> None:
-        """Queues a question; too many at once get no answer."""
-        try:
-            self._asked.send_nowait(asked)
-        except trio.WouldBlock:
-            return
+        self._questions: QuestionQueue[SampleStream] = QuestionQueue(WAITING_MAX)
+        self.ask = self._questions.ask
 
     async def run(self) -> None:
         """Answers one question after the other until it is cancelled."""
@@ -82,7 +77,7 @@ class RemoteTaps:
             while True:
                 asked = None
                 with trio.move_on_after(IDLE_S if self._taps else float("inf")):
-                    asked = await self._questions.receive()
+                    asked = await self._questions.next()
                 if asked is not None:
                     sample = await self._sample(asked)
                     self._driver.do(partial(self._agent.discovery.give_sample, asked, sample))

@@ -91,17 +91,16 @@ CostParts = tuple[float, float, float, float, float, float]
 
 
 class AgentSample(msgspec.Struct, frozen=True):
-    """The findings of a dry run on one agent: `rate` lines a second, or the `doubt` why that is not known; `lines` that
-    were run, of which the query takes a share; factor, exponent and points of the law by which its groups grow with
-    lines; bytes of a group on its way; encoded statistics of how late lines are; for each phase, by its number, the
-    parts of its cost; and the share of a processor that the work got.
+    """The findings of a dry run on one agent: `rate` lines a second, or the `doubt` why that is not known; the number
+    of `lines` that were run; factor, exponent and points of the law by which groups grow with lines; bytes of a group
+    on its way; encoded statistics of how late lines are; for each phase, by its number, the parts of its cost; and the
+    share of a processor that the work got.
     """
 
     agent: str
     lines: int = 0
     rate: float = 0.0
     doubt: str = ""
-    selectivity: float = 0.0
     groups: tuple[float, float, float] = (1.0, 1.0, 0.0)
     group_bytes: float = 0.0
     late: bytes = b""

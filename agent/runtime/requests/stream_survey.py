@@ -143,11 +143,11 @@ class StreamDiscovery:
             found = {peer.node_id: one for peer, one in answers.items() if isinstance(one, DryRunView)}
             reply(DryRunsDone(found, silent))
 
+        asked = tuple(agents)
         if len(self._open) >= OPEN_MAX:
-            done({}, 1)
+            done({}, len(asked))
             return
         self._numbers += 1
-        asked = tuple(agents)
         received = frozenset(peer.node_id for peer in asked)
         self._open[self._numbers] = _Question(done, now + DEADLINE_S, None, DryRunView, received=received)
         self._sender.send_all(asked, question(self._numbers), now)

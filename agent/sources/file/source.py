@@ -15,7 +15,7 @@ from agent.sources.blocks import Block
 from agent.sources.errors import SourceError
 from agent.sources.file.backlog import BoundedReader
 from agent.sources.file.files import SourceFile
-from agent.sources.file.finding import find_files
+from agent.sources.file.finding import FoundFile, find_files
 from agent.sources.file.followed_file import ReadUpTo
 from agent.sources.file.tail import TailReader
 from agent.sources.options import PathText
@@ -30,10 +30,6 @@ class FileOptions(msgspec.Struct, forbid_unknown_fields=True):
         msgspec.Meta(min_length=1, max_length=1024),
         msgspec.Meta(description="globs of the stream's files (`**` for any depth), at most 1,024"),
     ]
-
-
-HEAD_BYTES = 64 << 10
-"""Upper bound on the first lines of a file that tell its format."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +50,7 @@ class FileSource:
         return TailReader(self.paths, recognise, read_from=read_from, known=known)
 
     def heads(self, count: int, bytes_max: int) -> Iterator[tuple[str, bytes]]:
-        files = sorted(find_files(self.paths).files.values(), key=lambda file: file.status.st_mtime_ns, reverse=True)
-        for file in files[:count]:
+        for file in self._latest()[:count]:
             try:
                 yield file.path, SourceFile(file.path).head(bytes_max)
             except SourceError:
@@ -64,14 +59,17 @@ class FileSource:
     def tails(self, count: int, bytes_max: int) -> Iterator[FileEnd]:
         """The last lines of the plain files that changed last; of those that cannot be read, and of compressed ones,
         none. Blocks."""
-        files = sorted(find_files(self.paths).files.values(), key=lambda file: file.status.st_mtime_ns, reverse=True)
-        for found in islice((one for one in files if one.status.st_size), count):
+        for found in islice((one for one in self._latest() if one.status.st_size), count):
             try:
                 file = SourceFile(found.path)
                 if file.is_plain():
-                    yield FileEnd(found.path, file.head(HEAD_BYTES), file.end(bytes_max), found.status.st_mtime)
+                    yield FileEnd(found.path, file.head(), file.end(bytes_max), found.status.st_mtime)
             except SourceError:
                 continue
+
+    def _latest(self) -> list[FoundFile]:
+        """All files, those that changed last first."""
+        return sorted(find_files(self.paths).files.values(), key=lambda file: file.status.st_mtime_ns, reverse=True)
 
 
 class FileEnd(NamedTuple):

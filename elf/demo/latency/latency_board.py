@@ -11,7 +11,7 @@ from rich.text import Text
 
 from agent.control.observation.latency_entries import JobLatency
 from elf.demo.story.board import happening, minutes
-from elf.output.latency_table import AFTER_PUBLICATION, latency_table
+from elf.output.latency_table import AFTER_PUBLICATION, latency_table, phases_ms
 
 TIMELINE_ROWS = 3
 CLIENT_MS = 10.0
@@ -73,8 +73,7 @@ def claims(results: Sequence[SeenResult], found: JobLatency, percent: float) -> 
     met = 100 * sum(one.is_met for one in results) / len(results)
     ways = [one.seen_ms - one.latency_ms for one in results]
     deliver_ms = next(one.mean_ms for one in found.phases if one.what == AFTER_PUBLICATION)
-    sum_ms = sum(one.mean_ms * one.count for one in found.phases if one.what != AFTER_PUBLICATION)
-    sum_ms /= max(1, found.total.count)
+    sum_ms = phases_ms(found)
     late_ms = quantiles(ways, n=100, method="inclusive")[98] if len(ways) > 1 else ways[0]
     return [
         Claim(met >= percent, f"{in_time(results)}: {met:.1f} % ({percent:g} % asked for)"),

@@ -25,10 +25,9 @@ class DryRun(Message, frozen=True, tag=True):
 
 
 class DryRunView(Message, frozen=True, tag=True):
-    """Agent → asker: `rate` lines a second, or the `doubt` why that is not known; `lines` that were run, of which the
-    query takes a share; the growth of its groups with lines; bytes of a group on its way; statistics of how late lines
-    are; costs of phases; and the share of a processor that the work got. `refusal`: the reason for there being none.
-    Numbers may be anything.
+    """Agent → asker: `rate` lines a second, or the `doubt` why that is not known; the number of `lines` that were run;
+    the growth of groups with lines; bytes of a group on its way; statistics of how late lines are; costs of phases; and
+    the share of a processor that the work got. `refusal`: the reason for there being none. Numbers may be anything.
     """
 
     question: Count
@@ -37,7 +36,6 @@ class DryRunView(Message, frozen=True, tag=True):
     lines: Count = 0
     rate: float = 0.0
     doubt: Annotated[str, msgspec.Meta(max_length=32)] = ""
-    selectivity: float = 0.0
     groups: tuple[float, float, float] = (1.0, 1.0, 0.0)
     group_bytes: float = 0.0
     late: Annotated[bytes, msgspec.Meta(max_length=STATISTICS_BYTES_MAX)] = b""

@@ -10,6 +10,7 @@ import trio
 import query
 from agent.configuration.config import StreamConfig
 from agent.control import messages as control
+from agent.control.question_queue import QuestionQueue
 from agent.driver import CoreDriver
 from agent.feeding.stream_sample import by_name, merged, sample, united
 from agent.runtime.agent import Agent
@@ -29,18 +30,13 @@ class StreamSampler:
         """The streams of this agent."""
         self._driver = driver
         self._agent = agent
-        self._asked, self._questions = trio.open_memory_channel[StreamAsked](WAITING_MAX)
-
-    def ask(self, asked: StreamAsked) -> None:
-        """Queues a question; too many at once get no answer."""
-        try:
-            self._asked.send_nowait(asked)
-        except trio.WouldBlock:
-            return
+        self._questions: QuestionQueue[StreamAsked] = QuestionQueue(WAITING_MAX)
+        self.ask = self._questions.ask
 
     async def run(self) -> None:
         """Answers one question after the other until it is cancelled."""
-        async for asked in self._questions:
+        while True:
+            asked = await self._questions.next()
             seen = await trio.to_thread.run_sync(self._seen, asked, abandon_on_cancel=True)
             self._driver.do(partial(self._agent.discovery.answer, asked, seen))
 
