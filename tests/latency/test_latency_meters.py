@@ -17,6 +17,7 @@ from agent.runtime.model.latency.recent_latency import (
     LatencyGeneration,
     RecentLatency,
     ResultLatency,
+    with_ways_of,
 )
 from agent.runtime.model.step_clock import StepClock
 from overlay import Id
@@ -215,3 +216,14 @@ def test_a_miss_names_the_longest_phase_but_for_the_grace_and_where_it_was(
 def test_skew_is_what_no_phase_accounts_for() -> None:
     assert result(1.0, TAIL=0.25, SEAL=0.5).skew_s == 0.25
     assert result(-1.0, TAIL=0.5).skew_s == -1.5
+
+
+@given(st.floats(-10, 10), st.floats(0, 5), st.floats(0, 1))
+def test_a_way_makes_up_for_what_no_phase_accounts_for_as_far_as_it_can(
+    latency_s: float, seal_s: float, uplink_s: float
+) -> None:
+    phases = with_ways_of(latency_s, {Phase.SEAL: seal_s, Phase.UPLINK: uplink_s})
+    assert phases[Phase.SEAL] == seal_s
+    assert 0 <= phases[Phase.UPLINK] <= 2 * uplink_s
+    if seal_s <= latency_s <= seal_s + 2 * uplink_s:
+        assert sum(phases.values()) == pytest.approx(latency_s, abs=1e-9)

@@ -19,7 +19,7 @@ from agent.runtime.master.state import JobState
 from agent.runtime.messages.views.latency import LatencyView, SlowAgent
 from agent.runtime.model.latency.critical_path import CriticalPath, micros_of
 from agent.runtime.model.latency.part_meter import PartStatistics
-from agent.runtime.model.latency.recent_latency import LatencyGeneration, RecentLatency, ResultLatency
+from agent.runtime.model.latency.recent_latency import LatencyGeneration, RecentLatency, ResultLatency, with_ways_of
 from agent.runtime.model.panes import END, Run, closed_ms, total
 from agent.runtime.model.step_clock import StepClock
 from query.latency.phases import Phase
@@ -146,7 +146,7 @@ class LatencyMeter:
             return line
         now = self._clock.now
         latency_s = (self._clock.wall_ms - made.end_ms) / 1000
-        phases = made.phases | {Phase.COMMIT: max(0.0, now - made.made_at)}
+        phases = with_ways_of(latency_s, made.phases | {Phase.COMMIT: max(0.0, now - made.made_at)})
         is_met = None if made.limit_ms is None else 1000 * latency_s <= made.limit_ms
         member = self._state.roster.member(made.agent)
         own_s = phases[Phase.FINISH] + phases[Phase.COMMIT]
