@@ -13,6 +13,10 @@ from virtual_agent import PER_S, VirtualAgent
 from agent import Agent, WindowResult
 from agent.programs.calls import EventsMapped, read_act
 from agent.programs.commands import ProgramSaid, StartProgram, TellProgram
+from agent.runtime.ingest.operator import Operator
+from agent.runtime.model.work_budget import OverBudgetError, WorkBudgets
+from agent.runtime.requests.events import AgentObserver
+from overlay import Id
 
 TIMED = "WINDOWING 1 SECOND GRACE 250 MILLISECONDS WITHIN 2 SECONDS"
 JOBS = {
@@ -71,6 +75,42 @@ def test_a_job_that_waits_marks_what_is_late_and_loses_nothing(monkeypatch: pyte
     counted = master.latency.recent.statistics()
     assert 0 < counted.missed < counted.results
     assert counted.missed + counted.met == counted.results
+
+
+@pytest.mark.parametrize("end", ["raises", "takes too long"])
+def test_a_job_whose_gathered_events_cannot_be_inserted_ends_alone(monkeypatch: pytest.MonkeyPatch, end: str) -> None:
+    monkeypatch.setattr(AgentObserver, "job_contained", lambda *_: None)
+    agent = VirtualAgent(2, patch=monkeypatch, costs_s={"": 4e-4, "product": 1e-3})
+    agent.submit_all({"wrong": JOBS["some"], "few": JOBS["few"]})
+    assert agent.agents[1].masters.get(key_of("wrong")) is not None, "agents without the master leave a job at once"
+    agent.go_on(0.5)
+    fail(monkeypatch, "wrong", end)
+    agent.go_on(3.5)
+    (operator,) = agent.agents[0].ingest
+    assert [consumer.app_id for consumer in operator.consumers] == [key_of("few")]
+    few = agent.windows()["few"][1:]
+    assert [(one.events, one.late, one.partial) for one in few] == [(PER_S, 0, [])] * len(few)
+    assert len(few) >= 2
+
+
+def fail(patch: pytest.MonkeyPatch, app: str, end: str) -> None:
+    """Has a job end when its events are inserted, as it raises, or as it is over its budget then."""
+    insert, charge, over = Operator.insert_waiting, WorkBudgets.charge, list[Id]()
+
+    def insert_waiting(operator: Operator) -> None:
+        if any(consumer.app_id == key_of(app) for consumer in operator.consumers):
+            if end == "raises":
+                raise KeyError("no such column")
+            over.append(key_of(app))
+        insert(operator)
+
+    def charge_over(budgets: WorkBudgets, app_id: Id, work_s: float, rows: int, now: float) -> None:
+        if app_id in over:
+            raise OverBudgetError("its expressions take too long")
+        charge(budgets, app_id, work_s, rows, now)
+
+    patch.setattr(Operator, "insert_waiting", insert_waiting)
+    patch.setattr(WorkBudgets, "charge", charge_over)
 
 
 class CodedAgent(ProgramFleet, VirtualAgent):

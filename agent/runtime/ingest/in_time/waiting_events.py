@@ -183,7 +183,7 @@ class WaitingEvents:
     def step(self, now: float) -> None:
         """Does the slice of work that is gathered, and gathers the next one."""
         began = self._clock.now
-        for operator in self._hand_ins.operators:
+        for operator in tuple(self._hand_ins.operators):
             if operator.waiting_rows:
                 with self._evaluating(operator, 0, now):
                     operator.insert_waiting()
@@ -263,8 +263,7 @@ class WaitingEvents:
 
     def _drain(self, operator: Operator) -> None:
         """Ends all blocks from the first on of which no event waits."""
-        queue = self._queues.get(operator)
-        while queue and not queue[0].waiting:
+        while (queue := self._queues.get(operator)) and not queue[0].waiting:
             entry = queue.popleft()
             operator.has_more = bool(queue)
             with self._evaluating(operator, 0, self._clock.now):
