@@ -660,23 +660,19 @@ class OperatorPool:
         self._sealing.remove(operator, work.phase)
         if work.phase is WorkPhase.INSERT:
             self.waiting.step(now)
+            if operator.consumers:  # its jobs have not ended
+                self._sealing.times.measured(operator, work.phase, self.time.now - begun_s)
             if self.waiting.waits(operator):
                 self._begin_inserting(operator)
-        else:
-            with self._evaluating(operator, SEALED_ROWS, now):
-                operator.seal_next()
-        self._sealing.times.measured(operator, work.phase, self.time.now - begun_s)
-        if work.phase is WorkPhase.SEAL:
-            with self._evaluating(operator, 0, now):
-                self._sealed(operator)
-
-    def _sealed(self, operator: Operator) -> None:
-        """Goes on behind a run."""
-        if operator.is_sealing:
-            self._begin_sealing(operator)
-        else:
-            operator.start_sealing()
-            self._share_alike(operator.key)
+            return
+        with self._evaluating(operator, SEALED_ROWS, now):  # which drops an operator whose jobs end
+            operator.seal_next()
+            self._sealing.times.measured(operator, work.phase, self.time.now - begun_s)
+            if operator.is_sealing:
+                self._begin_sealing(operator)
+            else:
+                operator.start_sealing()
+                self._share_alike(operator.key)
 
     def _share_alike(self, key: OperatorKey) -> None:
         for operator in self._alike[key][1:]:
