@@ -20,8 +20,8 @@ BOTH: Mapping[str, StreamOptions] = {"web": StreamOptions(), "web2": StreamOptio
 class ChangingFleet(Fleet):
     """Agents whose streams change. Times of windows and events are seconds after the first instant."""
 
-    def begin(self, source: str) -> None:
-        self.submit(TEXT.format(source), bounded=False, grace_ms=GRACE_MS)
+    def begin(self, source: str, clauses: str = "") -> None:
+        self.submit(f"{TEXT.format(source)} {clauses}", bounded=False, grace_ms=GRACE_MS)
         self.pass_time(2.0)
 
     def pass_time(self, seconds: float) -> None:
@@ -149,6 +149,24 @@ def test_a_job_of_several_streams_goes_on_without_one() -> None:
     fleet.write(0, "web2", "c")
     fleet.pass_time(4.0)
     assert fleet.windows()[at // 2 * 2] == (1, 2, 2, 0)
+
+
+def test_events_that_wait_for_their_turn_count_though_their_stream_goes() -> None:
+    fleet = ChangingFleet(1, streams=BOTH)
+    fleet.begin('"web*"', f"GRACE {GRACE_MS} MILLISECONDS WITHIN 1 SECOND ELSE PARTIAL")
+    fleet.pass_time(2.0)
+    for _ in range(3):
+        for feed in fleet.feeds(0, "web2"):
+            fleet.give(fleet.agents[0], feed.key, events(*["a"] * 300, at_ms=fleet.wall_ms))
+    fleet.change(0, WEB)
+    fleet.write(0, "web", "a")
+    fleet.pass_time(4.0)
+    fleet.write(0, "web", "a")
+    fleet.pass_time(4.0)
+    windows = fleet.windows()
+    assert windows[4.0] == (901, 1, 1, 1)
+    assert windows[8.0] == (1, 1, 1, 0)
+    assert fleet.late() == 0
 
 
 def test_two_jobs_that_read_the_same_share_their_work_again_once_a_stream_has_come() -> None:

@@ -271,6 +271,8 @@ class OperatorPool:
 
     def end_feed(self, key: FeedKey, wall_ms: int) -> None:
         """Reads a feed no more for anybody: panes that are open now are partial."""
+        for operator in tuple(self._reading.get(key, ())):
+            self.waiting.insert_all(operator)
         for operator in self._reading.pop(key, ()):
             self._alike[operator.key].remove(operator)
             if not self._alike[operator.key]:
@@ -319,10 +321,6 @@ class OperatorPool:
         found = [self._urgency(operator, is_sealing=False) for operator in self._reading.get(key, ())]
         deadlines = [one.deadline for one in found if one.deadline is not None]
         return FeedUrgency(min(deadlines, default=None), min((one.pane_s for one in found), default=PANE_MAX_S))
-
-    def insert_all(self, operator: Operator) -> None:
-        """Has an operator take all that waits of it: it reads no more."""
-        self.waiting.insert_all(operator)
 
     def deadline(self, time_ms: int | None) -> float | None:
         """A time (epoch ms), if there is one, as one of the clock of steps (s)."""

@@ -196,7 +196,7 @@ class WaitingEvents:
         self._count_abandoned()
 
     def insert_all(self, operator: Operator) -> None:
-        """Gives an operator all of its events that wait: it reads no more."""
+        """Gives an operator all of its events that wait: it reads no more, or one feed less."""
         self._inside.pop(operator, None)
         if operator in self._queues:
             for lot in self._scheduler.withdraw(operator):
