@@ -48,15 +48,16 @@ NOT_ASKED: _Made = ([], {})
 
 @dataclass(slots=True)
 class _Batch:
-    """Events on their way through the programs. `times`: those of the events that these have got. `made`: the rows each
-    code has returned, with the places of the events that they come from; None: none yet. `newest`: the time of the
-    newest event that is believed. `place`: the one after them. `is_waiting`: they are not given to anybody yet. `late`:
-    the times of those that nobody gets."""
+    """Events on their way through the programs. `fields`: the code's names of their columns. `times`: those of the
+    events that these have got. `made`: the rows each code has returned, with the places of the events that they come
+    from; None: none yet. `newest`: the time of the newest event that is believed. `place`: the one after them.
+    `is_waiting`: they are not given to anybody yet. `late`: the times of those that nobody gets."""
 
     number: int
     key: FeedKey
     found: Found
     events: pl.DataFrame
+    fields: dict[str, str]
     newest: int | None
     watermark_ms: int | None
     latest_ms: int
@@ -179,13 +180,15 @@ class MappedPipeline(Pipeline):
         times = chunk[TIME]
         newest = times.filter(times <= latest_ms).max()
         newest = newest if isinstance(newest, int) else None
-        if any(name not in chunk.columns for name in self._fields(key)):
+        fields = {column.name: column.field for column in self.feeds[key].columns}
+        if any(name not in chunk.columns for name in fields):
             passed = latest_ms if newest is None else newest
             reached_ms = come_to(watermark_ms, passed, limit_ms)
             self._later(key, lambda operator: _pass_over(operator, key, passed, reached_ms, place))
             return
         self._numbers += 1
-        batch = _Batch(self._numbers, key, self._ingest.found, chunk, newest, watermark_ms, latest_ms, place)
+        found = self._ingest.found
+        batch = _Batch(self._numbers, key, found, chunk, fields, newest, watermark_ms, latest_ms, place)
         due = self._due(batch)
         is_full = self._rows + len(self._turns) + chunk.height > WAITING_ROWS_MAX
         may_abandon = self._ingest.waiting.may_abandon(self.consumer.operator, place)
@@ -212,13 +215,10 @@ class MappedPipeline(Pipeline):
             operator.lost_upto = max(operator.lost_upto, self._lost_upto)
         self._later(key, lambda operator: operator.saw(key, 0, None, place))
 
-    def _fields(self, key: FeedKey) -> dict[str, str]:
-        return {column.name: column.field for column in self.feeds[key].columns}
-
     def _ask(self, batch: _Batch, events: pl.DataFrame) -> None:
         """Gives events of a batch to the job's code, to that of each version."""
         batch.times, batch.is_waiting = events[TIME].to_list(), False
-        columns = {name: events[column].to_list() for column, name in self._fields(batch.key).items()}
+        columns = {name: events[column].to_list() for column, name in batch.fields.items()}
         for code in dict.fromkeys(function.code for function in self.functions()):
             if code is not None and self._send(code, batch.number, batch.times, columns):
                 batch.made[code] = None
