@@ -13,6 +13,7 @@ from virtual_agent import PER_S, VirtualAgent
 from agent import Agent, WindowResult
 from agent.programs.calls import EventsMapped, read_act
 from agent.programs.commands import ProgramSaid, StartProgram, TellProgram
+from agent.runtime.ingest.mapped import MappedPipeline, _Batch
 from agent.runtime.ingest.operator import Operator
 from agent.runtime.model.work_budget import OverBudgetError, WorkBudgets
 from agent.runtime.requests.events import AgentObserver
@@ -180,3 +181,22 @@ def test_code_gets_as_many_events_as_it_can_map_in_time(tmp_path: Path, monkeypa
     assert done_s >= 0.85 * len(overloaded[:-1])
     assert [(one.late, one.partial) for one in words[-3:]] == [(0, [])] * 3
     assert sum(one.events + one.late for one in words) == sum(one.events for one in windows["few"])
+
+
+def test_events_that_nobody_gets_are_not_kept_while_code_is_stuck(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = CodedAgent(tmp_path, 1, patch=monkeypatch, costs_s=COSTS_S)
+    agent.wait(0.5)
+    key = agent.submit_code(MAPPED)
+    agent.submit_all({})
+    agent.go_on(1.0, per_s=300)
+    agent.program_free_at = agent.now + 60.0
+    agent.go_on(8.0)
+    job = agent.agents[0].jobs.get(key)
+    assert job is not None
+    assert isinstance(job.pipeline, MappedPipeline)
+    batches = [one for one in job.pipeline._queue if isinstance(one, _Batch)]
+    agent.close()
+    assert sum(len(times) for one in batches for times in one.late) >= 5 * PER_S
+    assert sum(one.events.height for one in batches) <= 3 * PER_S, "those of the windows that are not out"

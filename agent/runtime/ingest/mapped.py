@@ -48,15 +48,16 @@ NOT_ASKED: _Made = ([], {})
 
 @dataclass(slots=True)
 class _Batch:
-    """Events on their way through the programs. `fields`: the code's names of their columns. `times`: those of the
-    events that these have got. `made`: the rows each code has returned, with the places of the events that they come
-    from; None: none yet. `newest`: the time of the newest event that is believed. `place`: the one after them.
-    `is_waiting`: they are not given to anybody yet. `late`: the times of those that nobody gets."""
+    """Events on their way through the programs, of which some may wait. `fields`: the code's names of their columns.
+    `times`: those of the events that these have got. `made`: the rows each code has returned, with the places of the
+    events that they come from; None: none yet. `newest`: the time of the newest event that is believed. `place`: the
+    one after them. `late`: the times of those that nobody gets."""
 
     number: int
     key: FeedKey
     found: Found
     events: pl.DataFrame
+    waiting: int
     fields: dict[str, str]
     newest: int | None
     watermark_ms: int | None
@@ -64,8 +65,15 @@ class _Batch:
     place: Place | None
     times: list[int] = field(default_factory=list)
     made: dict[bytes, _Made | None] = field(default_factory=dict)
-    is_waiting: bool = False
     late: list[pl.Series] = field(default_factory=list)
+
+    def take(self, first: int, count: int) -> pl.DataFrame:
+        """Takes out some of the events, which wait no more."""
+        taken = self.events.slice(first, count)
+        self.waiting -= count
+        if not self.waiting:  # it may stay for as long as the code is stuck
+            self.events = self.events.clear()
+        return taken
 
 
 class MappedPipeline(Pipeline):
@@ -188,7 +196,7 @@ class MappedPipeline(Pipeline):
             return
         self._numbers += 1
         found = self._ingest.found
-        batch = _Batch(self._numbers, key, found, chunk, fields, newest, watermark_ms, latest_ms, place)
+        batch = _Batch(self._numbers, key, found, chunk, chunk.height, fields, newest, watermark_ms, latest_ms, place)
         due = self._due(batch)
         is_full = self._rows + len(self._turns) + chunk.height > WAITING_ROWS_MAX
         may_abandon = self._ingest.waiting.may_abandon(self.consumer.operator, place)
@@ -197,11 +205,10 @@ class MappedPipeline(Pipeline):
             return
         self._queue.append(batch)
         if not may_abandon:
-            self._ask(batch, chunk)
+            self._ask(batch, 0, chunk.height)
         elif is_full or due is None:  # or all of them are late
-            batch.late.append(times)
+            batch.late.append(batch.take(0, chunk.height)[TIME])
         else:
-            batch.is_waiting = True
             self._turns.wait(batch, chunk.height, due)
             self._ask_in_turn()
         self._drain_queue()
@@ -215,9 +222,10 @@ class MappedPipeline(Pipeline):
             operator.lost_upto = max(operator.lost_upto, self._lost_upto)
         self._later(key, lambda operator: operator.saw(key, 0, None, place))
 
-    def _ask(self, batch: _Batch, events: pl.DataFrame) -> None:
+    def _ask(self, batch: _Batch, first: int, count: int) -> None:
         """Gives events of a batch to the job's code, to that of each version."""
-        batch.times, batch.is_waiting = events[TIME].to_list(), False
+        events = batch.take(first, count)
+        batch.times = events[TIME].to_list()
         columns = {name: events[column].to_list() for column, name in batch.fields.items()}
         for code in dict.fromkeys(function.code for function in self.functions()):
             if code is not None and self._send(code, batch.number, batch.times, columns):
@@ -242,7 +250,7 @@ class MappedPipeline(Pipeline):
         while (lot := self._turns.take()) is not None:
             batch = lot.source
             assert isinstance(batch, _Batch)
-            self._ask(batch, batch.events.slice(lot.first, lot.events))
+            self._ask(batch, lot.first, lot.events)
             if None in batch.made.values():
                 self._turns.asked(batch.number, lot.events)
         self._leave_out(self._turns.abandoned())
@@ -252,8 +260,7 @@ class MappedPipeline(Pipeline):
         for lot in lots:
             batch = lot.source
             assert isinstance(batch, _Batch)
-            batch.late.append(batch.events[TIME].slice(lot.first, lot.events))
-            batch.is_waiting &= sum(map(len, batch.late)) < batch.events.height
+            batch.late.append(batch.take(lot.first, lot.events)[TIME])
 
     def hand_in(self) -> None:
         """Leaves out what cannot be mapped in time any more."""
@@ -295,7 +302,7 @@ class MappedPipeline(Pipeline):
         while self._queue:
             first = self._queue[0]
             if isinstance(first, _Batch):
-                if first.is_waiting or None in first.made.values():
+                if first.waiting or None in first.made.values():
                     return
                 self._rows -= len(first.times)
                 self._queue.popleft()
@@ -361,7 +368,7 @@ class MappedPipeline(Pipeline):
 
 def _lacks(batch: _Batch, code: bytes | None) -> bool:
     """Whether this code does not get the events of a batch, which others have got."""
-    return not batch.is_waiting and code not in batch.made
+    return not batch.waiting and code not in batch.made
 
 
 def _pass_over(operator: Operator, key: FeedKey, newest: int, watermark_ms: int | None, place: Place | None) -> None:
