@@ -10,13 +10,17 @@ from program_fleet import ProgramFleet, Turns
 from simulated_fleet import key_of
 from virtual_agent import PER_S, VirtualAgent
 
-from agent import Agent, WindowResult
+from recording_client import client_of
+
+from agent import Agent, Update, WindowResult
 from agent.programs.calls import EventsMapped, read_act
 from agent.programs.commands import ProgramSaid, StartProgram, TellProgram
+from agent.runtime.ingest.in_time.code_turns import CodeTurns
 from agent.runtime.ingest.mapped import MappedPipeline, _Batch
 from agent.runtime.ingest.operator import Operator
 from agent.runtime.model.work_budget import OverBudgetError, WorkBudgets
 from agent.runtime.requests.events import AgentObserver
+from agent.runtime.scheduling.lots import Lot
 from overlay import Id
 
 TIMED = "WINDOWING 1 SECOND GRACE 250 MILLISECONDS WITHIN 2 SECONDS"
@@ -200,3 +204,46 @@ def test_events_that_nobody_gets_are_not_kept_while_code_is_stuck(
     agent.close()
     assert sum(len(times) for one in batches for times in one.late) >= 5 * PER_S
     assert sum(one.events.height for one in batches) <= 3 * PER_S, "those of the windows that are not out"
+
+
+def test_a_version_begins_after_events_that_only_the_code_before_gets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = CodedAgent(tmp_path, 1, patch=monkeypatch, costs_s={})
+    agent.wait(0.5)
+    key = agent.submit_code(MAPPED)
+    agent.submit_all({"few": JOBS["few"]})
+    agent.go_on(2.0, per_s=300)
+    job, (running, _) = agent.agents[0].jobs.get(key), agent.agents[0].directory.all()
+    assert job is not None
+    assert isinstance(job.pipeline, MappedPipeline)
+    pipeline, send, old = job.pipeline, job.pipeline._send, job.pipeline.functions()[0].code
+    pipeline._send = lambda code, *events: code == old and send(code, *events)  # the new program takes a while to start
+    source = MAPPED.replace('event["page"]', 'event["page"] * 2')
+    bundle = agent.bundle(source, after=(running.counter, running.mandate))[2]
+    function = bundle.contents.functions[0]
+    update = Update(key, function.plan, function.text, False, 0, bundle)
+    with monkeypatch.context() as patch:
+        abandon_halves(patch)
+        client_of(agent.agents[0]).update(update, agent.now, agent.wall_ms)
+        agent.go_on(1.5, per_s=300)
+    pipeline._send = send
+    agent.go_on(5.0, per_s=300)
+    agent.close()
+    windows = agent.windows()
+    doubled = [one for one in windows["words"] if one.version == 2]
+    written = {one.window_start: one.events for one in windows["few"]}
+    assert [one.events for one in doubled] == [written[one.window_start] for one in doubled]
+    assert len(doubled) >= 3
+
+
+def abandon_halves(patch: pytest.MonkeyPatch) -> None:
+    """Has code get half of the events of each of its calls."""
+    take = CodeTurns.take
+
+    def take_half(turns: CodeTurns) -> Lot | None:
+        if (lot := take(turns)) is not None and lot.events > 1:
+            turns._scheduler._abandoned.append(lot.split_off(lot.events // 2))
+        return lot
+
+    patch.setattr(CodeTurns, "take", take_half)

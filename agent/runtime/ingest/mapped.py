@@ -325,7 +325,7 @@ class MappedPipeline(Pipeline):
             made = batch.made.get(operator.function.code or b"")
             if made is not None:
                 self._insert(operator, batch, made)
-            elif batch.newest is not None and not batch.late:
+            elif batch.newest is not None and batch.times:
                 operator.lacks(batch.newest)
             if batch.newest is not None:
                 operator.seen_ms = max(operator.seen_ms, batch.newest)
@@ -368,7 +368,7 @@ class MappedPipeline(Pipeline):
 
 def _lacks(batch: _Batch, code: bytes | None) -> bool:
     """Whether this code does not get the events of a batch, which others have got."""
-    return not batch.waiting and code not in batch.made
+    return bool(batch.times) and code not in batch.made
 
 
 def _pass_over(operator: Operator, key: FeedKey, newest: int, watermark_ms: int | None, place: Place | None) -> None:
