@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 from program_fleet import ProgramFleet, Turns
+from recording_client import client_of
 from simulated_fleet import key_of
 from virtual_agent import PER_S, VirtualAgent
-
-from recording_client import client_of
 
 from agent import Agent, Update, WindowResult
 from agent.programs.calls import EventsMapped, read_act

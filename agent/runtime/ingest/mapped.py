@@ -103,8 +103,6 @@ class MappedPipeline(Pipeline):
         self._numbers = 0
         self._lost_upto = FIRST_PANE
         self._turns = CodeTurns(ingest.time, ingest.waiting.now, ingest.slice_s)
-        self._inside: float | None = None
-        """The deadline of the block of which more parts follow."""
         super().__init__(versions, job, feeds, begins, wall_ms, ingest, on_sealed, term, resumption, inherited)
 
     def so_far(self) -> None:
@@ -197,7 +195,7 @@ class MappedPipeline(Pipeline):
         self._numbers += 1
         found = self._ingest.found
         batch = _Batch(self._numbers, key, found, chunk, chunk.height, fields, newest, watermark_ms, latest_ms, place)
-        due = self._due(batch)
+        due = self._ingest.waiting.due(self.consumer.operator, [chunk], place)
         is_full = self._rows + len(self._turns) + chunk.height > WAITING_ROWS_MAX
         may_abandon = self._ingest.waiting.may_abandon(self.consumer.operator, place)
         if is_full and not may_abandon:
@@ -233,17 +231,6 @@ class MappedPipeline(Pipeline):
         self._rows += len(batch.times)
 
     # Turns, where windows are to be out in time.
-
-    def _due(self, batch: _Batch) -> float | None:
-        """The time by which a batch is to be mapped; None: whenever."""
-        earlier, self._inside = self._inside, None
-        due = self._ingest.waiting.due(self.consumer.operator, [batch.events], batch.place)
-        if due is None:
-            return None
-        due = due if earlier is None else min(due, earlier)
-        if batch.place is not None and batch.place.is_inside:
-            self._inside = due
-        return due
 
     def _ask_in_turn(self) -> None:
         """Gives the code what it can do next, and nobody what cannot be done in time."""

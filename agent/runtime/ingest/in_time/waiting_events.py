@@ -119,7 +119,7 @@ class WaitingEvents:
 
     def add(self, operator: Operator, block: FeedBlock) -> bool:
         """Takes a block for an operator; False: the operator may have it at once, all of it."""
-        due = self._due(operator, block)
+        due = self.due(operator, [frame.events for frame in block.frames], block.place)
         if due is None and operator not in self._queues:
             return False
         queue = self._queues.setdefault(operator, deque())
@@ -143,29 +143,25 @@ class WaitingEvents:
             queue.append(_Entry(end))
 
     def due(self, operator: Operator, frames: Iterable[pl.DataFrame], place: Place | None) -> float | None:
-        """The time by which events of a block are to be inserted, so that all of it is done between two sealings; None:
-        whenever."""
+        """The time by which events of the next block, or of a part of one, are to be inserted, so that all of it is
+        done between two sealings, with the parts before; None: whenever."""
+        earlier = self._inside.pop(operator, None)
         if not self.may_abandon(operator, place):
             return None
         live = [oldest for events in frames if (oldest := _oldest(events, operator.open_from_ms)) is not None]
         due_ms = self._hand_ins.due_ms(operator, min(live)) if live else None
         limit_ms = operator.key.limit_ms
-        return None if due_ms is None or limit_ms is None else slot_of(self._seconds(due_ms), limit_ms / 1000)
+        if due_ms is None or limit_ms is None:
+            return None
+        due = slot_of(self._seconds(due_ms), limit_ms / 1000)
+        due = due if earlier is None else min(due, earlier)
+        if place is not None and place.is_inside:
+            self._inside[operator] = due
+        return due
 
     def may_abandon(self, operator: Operator, place: Place | None) -> bool:
         """Whether events of a block may be abandoned: nobody has read it before, and its operator hands in."""
         return self._hand_ins.may_abandon(operator) and not (place is not None and place.replayed)
-
-    def _due(self, operator: Operator, block: FeedBlock) -> float | None:
-        """Returns `due` of a block, or of a part of one, which is done with the parts before."""
-        earlier = self._inside.pop(operator, None)
-        due = self.due(operator, [frame.events for frame in block.frames], block.place)
-        if due is None:
-            return None
-        due = due if earlier is None else min(due, earlier)
-        if block.place is not None and block.place.is_inside:
-            self._inside[operator] = due
-        return due
 
     def _release(self, operator: Operator, block: FeedBlock, entry: _Entry, due: float) -> None:
         cost_class = operator.cost_class
