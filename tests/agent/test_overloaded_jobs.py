@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
+import polars as pl
 import pytest
 from program_fleet import ProgramFleet, Turns
 from recording_client import client_of
@@ -14,6 +16,9 @@ from virtual_agent import PER_S, VirtualAgent
 from agent import Agent, Update, WindowResult
 from agent.programs.calls import EventsMapped, read_act
 from agent.programs.commands import ProgramSaid, StartProgram, TellProgram
+from agent.runtime.function.job_function import JobFunction
+from agent.runtime.ingest import event_batch
+from agent.runtime.ingest.event_batch import EventBatch
 from agent.runtime.ingest.in_time.code_turns import CodeTurns
 from agent.runtime.ingest.mapped import MappedPipeline, _Batch
 from agent.runtime.ingest.operator import Operator
@@ -79,6 +84,24 @@ def test_a_job_that_waits_marks_what_is_late_and_loses_nothing(monkeypatch: pyte
     counted = master.latency.recent.statistics()
     assert 0 < counted.missed < counted.results
     assert counted.missed + counted.met == counted.results
+
+
+def test_events_that_jobs_insert_as_they_seal_are_put_together_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = VirtualAgent(patch=monkeypatch, costs_s={})
+    agent.submit_all({"few": JOBS["few"], "some": JOBS["some"]})
+    agent.began_ms = 0  # it reads what it is given here
+    made, batches_of = list[int](), event_batch.batches_of
+
+    def note(frames: Sequence[pl.DataFrame], function: JobFunction) -> list[EventBatch]:
+        made.append(sum(frame.height for frame in frames))
+        return batches_of(frames, function)
+
+    monkeypatch.setattr(event_batch, "batches_of", note)
+    agent.insert(0, agent.events(200, agent.wall_ms))
+    for _ in range(8):
+        agent.wait(0.25)
+        agent.catch_up()
+    assert made == [200]
 
 
 @pytest.mark.parametrize("end", ["raises", "takes too long"])

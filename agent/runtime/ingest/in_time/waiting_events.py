@@ -242,8 +242,11 @@ class WaitingEvents:
         """Gives the events of a lot to their operator."""
         entry, block, frame, operator = _source(lot)
         entry.waiting -= lot.events
+        events = frame.events  # itself, if all of it: operators that take the same frames share their batches
+        if lot.events < events.height:
+            events = events.slice(lot.first, lot.events)
         with self._evaluating(operator, lot.events, self._clock.now):
-            block.give(operator, frame, frame.events.slice(lot.first, lot.events))
+            block.give(operator, frame, events)
         return operator
 
     def _count_abandoned(self) -> None:
