@@ -479,10 +479,16 @@ class OperatorPool:
 
     def _insert(self, operators: list[Operator], key: FeedKey, parsed: Parsed, now: float, place: Place | None) -> None:
         block = self._block(key, parsed, place, is_bounded=operators[0].is_bounded)
+        in_turn = list[Operator]()
         for operator in operators:
-            if not self.waiting.add(operator, block):
+            if self.waiting.add(operator, block):
+                in_turn.append(operator)
+            else:
                 with self._evaluating(operator, block.rows, now):
                     block.insert(operator)
+        if in_turn:
+            self.waiting.share_out(in_turn)
+        for operator in in_turn:
             if self.waiting.waits(operator):
                 self._begin_inserting(operator)
 

@@ -118,7 +118,7 @@ class WaitingEvents:
     # What feeds bring.
 
     def add(self, operator: Operator, block: FeedBlock) -> bool:
-        """Takes a block for an operator; False: the operator may have it at once, all of it."""
+        """Takes a block for an operator, before `share_out`; False: the operator may have it at once, all of it."""
         due = self.due(operator, [frame.events for frame in block.frames], block.place)
         if due is None and operator not in self._queues:
             return False
@@ -131,9 +131,13 @@ class WaitingEvents:
                     block.give(operator, frame, frame.events)
         else:
             self._release(operator, block, entry, due)
-        self._gather()
-        self._drain(operator)
         return True
+
+    def share_out(self, operators: Iterable[Operator]) -> None:
+        """Gives these operators what they can have now of a block that all of them have been told of."""
+        self._gather()
+        for operator in operators:
+            self._drain(operator)
 
     def after(self, operator: Operator, end: Callable[[], None]) -> None:
         """Calls something once nothing waits of an operator: now, perhaps."""
@@ -215,30 +219,27 @@ class WaitingEvents:
                 self._scheduler.revise(operator, cost_class, cost_s)
 
     def _gather(self) -> None:
-        """Hands out lots until they are a slice of work."""
+        """Hands out lots until they are a slice of work. O(operators and lots)."""
         slice_s = self._slice_s()
-        while (left_s := slice_s - self._gathered_s()) > slice_s / 2:
+        gathered_s = sum(self._gathered_s(operator) for operator in self._hand_ins.operators)
+        while (left_s := slice_s - gathered_s) > slice_s / 2:
             lot = self._scheduler.next_to_process(self.now(), left_s)
             if lot is None:
                 break
-            operator = self._take(lot)
+            operator = _source(lot)[-1]
+            gathered_s -= self._gathered_s(operator)
+            self._take(lot)
             self._drain(operator)
+            gathered_s += self._gathered_s(operator)
         self._count_abandoned()
 
-    def _gathered_s(self) -> float:
-        """The work on events that operators have and have not inserted; a batch of them is always a slice."""
-        gathered_s = 0.0
-        for operator in self._hand_ins.operators:
-            if rows := operator.waiting_rows:
-                is_batch = rows >= (ROWS_PER_BATCH // 2 if self._is_known(operator) else TRIAL_EVENTS)
-                cost_s = self.costs.cost_s(operator, operator.cost_class)
-                gathered_s += self._slice_s() if is_batch else rows * cost_s
-        return gathered_s
+    def _gathered_s(self, operator: Operator) -> float:
+        """The work on events that an operator has and has not inserted; a batch of them is always a slice."""
+        rows, cost_class = operator.waiting_rows, operator.cost_class
+        batch = ROWS_PER_BATCH // 2 if self.costs.is_known(operator, cost_class) else TRIAL_EVENTS
+        return self._slice_s() if rows >= batch else rows * self.costs.cost_s(operator, cost_class)
 
-    def _is_known(self, operator: Operator) -> bool:
-        return self.costs.is_known(operator, operator.cost_class)
-
-    def _take(self, lot: Lot) -> Operator:
+    def _take(self, lot: Lot) -> None:
         """Gives the events of a lot to their operator."""
         entry, block, frame, operator = _source(lot)
         entry.waiting -= lot.events
@@ -247,7 +248,6 @@ class WaitingEvents:
             events = events.slice(lot.first, lot.events)
         with self._evaluating(operator, lot.events, self._clock.now):
             block.give(operator, frame, events)
-        return operator
 
     def _count_abandoned(self) -> None:
         """Notes which events are abandoned: they are late when their block ends."""
