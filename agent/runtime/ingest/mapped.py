@@ -22,7 +22,7 @@ from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.versions import Versions
 from agent.runtime.ingest.feed import ColumnNames, Feed, FeedKey
 from agent.runtime.ingest.in_time.code_turns import CodeTurns
-from agent.runtime.ingest.in_time.feed_block import count_undecoded
+from agent.runtime.ingest.in_time.feed_block import catch_up, count_undecoded
 from agent.runtime.ingest.operator import Operator, PaneConsumer
 from agent.runtime.ingest.operator_pool import OperatorPool
 from agent.runtime.ingest.pipeline import OnSealed, Pipeline, columns_of
@@ -338,12 +338,7 @@ class MappedPipeline(Pipeline):
     def caught_up(self, key: FeedKey, wall_ms: int) -> None:
         """Notes that a feed is at its end for now, after the queued events."""
         found = self._ingest.found
-
-        def catch_up(operator: Operator) -> None:
-            operator.timing.take(found)
-            operator.caught_up(key, wall_ms)
-
-        self._later(key, catch_up)
+        self._later(key, lambda operator: catch_up(operator, key, wall_ms, found))
 
     def end_of_feed(self, key: FeedKey) -> None:
         """Notes that a bounded feed is over, after the queued events."""

@@ -23,7 +23,7 @@ from agent.runtime.function.spill import SpillArea
 from agent.runtime.ingest.event_batch import EventBatches
 from agent.runtime.ingest.event_clock import EventClock
 from agent.runtime.ingest.feed import ColumnNames, Feed, FeedDemand, FeedKey, FeedUrgency, OperatorKey
-from agent.runtime.ingest.in_time.feed_block import BlockFrame, FeedBlock
+from agent.runtime.ingest.in_time.feed_block import BlockFrame, FeedBlock, catch_up
 from agent.runtime.ingest.in_time.hand_ins import HandIns, hand_in, limit_of
 from agent.runtime.ingest.in_time.waiting_events import WaitingEvents
 from agent.runtime.ingest.operator import Operator, PaneConsumer
@@ -32,7 +32,7 @@ from agent.runtime.ingest.seal_timing import SealTiming
 from agent.runtime.ingest.watermark import Watermark, believed, come_to, due_ms
 from agent.runtime.model.containment import JobContainment
 from agent.runtime.model.incomplete import HEAL_RETENTION_MS
-from agent.runtime.model.latency.critical_path import NOT_FOUND, BlockRead, Found, found_at_end, found_in_block
+from agent.runtime.model.latency.critical_path import NOT_FOUND, BlockRead, found_at_end, found_in_block
 from agent.runtime.model.meters import JobMeter
 from agent.runtime.model.panes import END, FIRST_PANE, Counts, Run, closed_ms
 from agent.runtime.model.schedule import ANY_TIME, Schedule
@@ -512,9 +512,8 @@ class OperatorPool:
             newest = reached = parsed.abandoned.newest_ms
         if newest is not None:
             self._newest[key] = max(newest, self._newest.get(key, FIRST_PANE))
-        come = come_to(parsed.watermark_ms, reached, self.clock.limit_ms)
-        found = self.found._replace(reached_ms=come)
-        return FeedBlock(key, tuple(frames), malformed, parsed.abandoned, come, place, found)
+        found = self.found._replace(reached_ms=come_to(parsed.watermark_ms, reached, self.clock.limit_ms))
+        return FeedBlock(key, tuple(frames), malformed, parsed.abandoned, place, found)
 
     def _credible(self, events: pl.DataFrame, newest: int) -> int | None:
         """The time of the newest event that may move a watermark. Others wait in their panes for their time."""
@@ -537,7 +536,7 @@ class OperatorPool:
         for operator in idle.due(wall_ms) if idle is not None else ():
             if operator.is_reading:
                 with self._evaluating(operator, 0, now):
-                    self.waiting.after(operator, partial(_catch_up, operator, key, wall_ms, found))
+                    self.waiting.after(operator, partial(catch_up, operator, key, wall_ms, found))
         for consumer in self._consumers_of(key):
             with self._containment.evaluating((consumer.app_id,), 0, now):
                 consumer.caught_up(key, wall_ms)
@@ -610,7 +609,7 @@ class OperatorPool:
     def hand_in(self, now: float) -> None:
         """Closes the panes of windows that are to be out, without what is not inserted by now."""
         self.waiting.abandon_late()
-        for consumer in {one: None for found in self._feed_consumers.values() for one in found if one.abandons}:
+        for consumer in {one: None for found in self._feed_consumers.values() for one in found}:
             with self._containment.evaluating((consumer.app_id,), 0, now):
                 consumer.hand_in()
         for operator, upto in self._hand_ins.due():
@@ -682,11 +681,6 @@ class OperatorPool:
         for operator in self._alike[key][1:]:
             for consumer in tuple(operator.consumers):
                 self.try_share(consumer)
-
-
-def _catch_up(operator: Operator, key: FeedKey, wall_ms: int, found: Found) -> None:
-    operator.timing.take(found)
-    operator.caught_up(key, wall_ms)
 
 
 def _next_due(operator: Operator) -> int | None:

@@ -28,12 +28,10 @@ from agent.runtime.ingest.in_time.feed_block import BlockFrame, FeedBlock
 from agent.runtime.ingest.in_time.hand_ins import HandIns
 from agent.runtime.ingest.operator import Operator
 from agent.runtime.model.step_clock import StepClock
-from agent.runtime.scheduling.event_costs import EventCosts
+from agent.runtime.scheduling.event_costs import TRIAL_EVENTS, EventCosts
 from agent.runtime.scheduling.fair import FairScheduler
 from agent.runtime.scheduling.lots import Lot, slot_of
 
-TRIAL_EVENTS = 256
-"""Number of events that are inserted first where it is not known what that costs."""
 PACE_WEIGHT = 0.1
 """Weight of the last slice in how much of the time is left for events."""
 PACE_MAX = 4.0
