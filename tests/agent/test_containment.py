@@ -112,8 +112,8 @@ def test_nothing_is_left_to_seal_of_a_job_that_takes_too_long(
         fleet.insert(number, replace(events(), frames=sum(panes, ())))
     fleet.wait_long(2.0)
     assert {key for key, _ in told} == {BAD}
-    assert [len(agent.ingest._sealing) for agent in fleet.agents] == [0, 0, 0]
-    assert all(agent.ingest._sealing.times._means.keys() == set(agent.ingest) for agent in fleet.agents)
+    assert [len(agent.ingest._work) for agent in fleet.agents] == [0, 0, 0]
+    assert all(agent.ingest._work.times._means.keys() == set(agent.ingest) for agent in fleet.agents)
 
 
 def test_jobs_that_share_an_operator_end_together(told: list[tuple[Id, str]], monkeypatch: pytest.MonkeyPatch) -> None:

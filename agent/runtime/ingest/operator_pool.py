@@ -152,9 +152,9 @@ class OperatorPool:
         """The operators of each feed by the time at which their next panes are due."""
         self._blocked: dict[Operator, None] = {}
         """The operators that may have something to seal, whatever their feeds bring."""
-        self._sealing: DeadlineQueue[Operator] = DeadlineQueue()
-        """The operators that have something to seal."""
-        self._hand_ins = HandIns(self.time, self._sealing.times)
+        self._work: DeadlineQueue[Operator] = DeadlineQueue()
+        """The operators that have events to insert in turns, or something to seal."""
+        self._hand_ins = HandIns(self.time, self._work.times)
         self.waiting = WaitingEvents(self.time, self._hand_ins, self.slice_s, self._evaluating)
         self._ahead = 0
         self.found = NOT_FOUND
@@ -223,7 +223,7 @@ class OperatorPool:
         operator.is_partial = not self._incomplete.isdisjoint(names)
         self._alike.setdefault(key, []).append(operator)
         self._hand_ins.add(operator)
-        self._sealing.constrain(operator, None if key.limit_ms is None else key.limit_ms / 1000)
+        self._work.constrain(operator, None if key.limit_ms is None else key.limit_ms / 1000)
         for feed in names:
             self._reading.setdefault(feed, []).append(operator)
             self._idle.setdefault(feed, Schedule()).set(operator, ANY_TIME)
@@ -306,7 +306,7 @@ class OperatorPool:
     def _add_work(self, operator: Operator, phase: WorkPhase) -> None:
         """Puts work where it comes by the deadline of its window."""
         deadline, pane_s = self._urgency(operator, is_sealing=phase is WorkPhase.SEAL)
-        self._sealing.add(operator, phase, self.time.now, pane_s, deadline)
+        self._work.add(operator, phase, self.time.now, pane_s, deadline)
 
     def _urgency(self, operator: Operator, *, is_sealing: bool) -> FeedUrgency:
         """The urgency of the pane that is being sealed, or of the one after it: that of its window."""
@@ -350,7 +350,7 @@ class OperatorPool:
         alike.remove(operator)
         if not alike:
             del self._alike[operator.key]
-        self._sealing.drop(operator)
+        self._work.drop(operator)
         self._hand_ins.drop(operator)
         self.waiting.drop(operator)
         self._blocked.pop(operator, None)
@@ -623,7 +623,7 @@ class OperatorPool:
 
     def slice_s(self) -> float:
         """The most that a slice of work may take (s)."""
-        return self._sealing.slice_s
+        return self._work.slice_s
 
     def turn(self) -> Operator | None:
         """The operator whose turn it is to insert events or to seal a run, if any can."""
@@ -637,7 +637,7 @@ class OperatorPool:
 
     def _turn(self) -> PhaseWork[Operator] | None:
         found, inserted, settled = None, list[Operator](), list[Operator]()
-        for work in self._sealing.in_order():
+        for work in self._work.in_order():
             if work.phase is WorkPhase.INSERT:
                 if self.waiting.has_work:
                     found = work
@@ -649,9 +649,9 @@ class OperatorPool:
                 found = work
                 break
         for operator in inserted:
-            self._sealing.remove(operator, WorkPhase.INSERT)
+            self._work.remove(operator, WorkPhase.INSERT)
         for operator in settled:
-            self._sealing.remove(operator, WorkPhase.SEAL)
+            self._work.remove(operator, WorkPhase.SEAL)
             self._blocked[operator] = None
         return found
 
@@ -660,17 +660,17 @@ class OperatorPool:
         work = self._turn()
         assert work is not None
         begun_s, operator = self.time.now, work.job
-        self._sealing.remove(operator, work.phase)
+        self._work.remove(operator, work.phase)
         if work.phase is WorkPhase.INSERT:
             self.waiting.step(now)
             if operator.consumers:  # its jobs have not ended
-                self._sealing.times.measured(operator, work.phase, self.time.now - begun_s)
+                self._work.times.measured(operator, work.phase, self.time.now - begun_s)
             if self.waiting.waits(operator):
                 self._begin_inserting(operator)
             return
         with self._evaluating(operator, SEALED_ROWS, now):  # which drops an operator whose jobs end
             operator.seal_next()
-            self._sealing.times.measured(operator, work.phase, self.time.now - begun_s)
+            self._work.times.measured(operator, work.phase, self.time.now - begun_s)
             if operator.is_sealing:
                 self._begin_sealing(operator)
             else:
