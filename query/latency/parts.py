@@ -134,11 +134,14 @@ class Parts:
         return KnownPhase(known.distribution + Distribution.constant(seconds / levels), known.evidence)
 
     def load(self, kind: int) -> float:
-        """The share of the time for which an agent's reader is busy. It kept up as it was measured: where durations
-        alone say that it did not, they are waits for a processor.
+        """The share of the time for which an agent's reader is busy. Where its work was measured it kept up: if
+        durations alone say that it did not, they are waits for a processor.
         """
+        load = self._reader_load(kind)
+        if not self.measured.classes[kind].phases.keys() >= set(_READER):
+            return load
         measured = Parts(self.measured.setting, self.measured, tuple(self.measured.classes), self.share)
-        return self._reader_load(kind) / max(1.0, measured._reader_load(kind) / _KEPT_UP)
+        return load / max(1.0, measured._reader_load(kind) / _KEPT_UP)
 
     def _reader_load(self, kind: int) -> float:
         one, setting = self.classes[kind], self.setting

@@ -15,6 +15,7 @@ from query.latency import (
     HeapsLaw,
     LatencyPlan,
     LatencyRefusal,
+    LinearCost,
     Measured,
     Phase,
     Setting,
@@ -97,6 +98,16 @@ def test_agents_that_have_kept_up_do_so_though_they_waited_for_processors() -> N
     busy = replace(known(), classes=tuple(replace(one, phases={**one.phases, **slow}) for one in known().classes))
     assert planned(60_000, busy).prediction.quantile < 10
     assert predict(busy.setting, busy, 0.99, rate=1e9).quantile == math.inf
+
+
+def test_a_reader_that_nobody_has_measured_is_not_said_to_keep_up() -> None:
+    """Its costs are those of dry runs: five times as much as it has time for."""
+    costs = {Phase.INSERT: LinearCost(row=1e-3)}
+    measured = Measured(pane=1.0, classes=(AgentClass(8, 5_000.0),), costs=costs)
+    assert predict(measured.setting, measured).quantile == math.inf
+    found = plan(60_000, 99, measured, choices=CHOICES)
+    assert isinstance(found, LatencyRefusal)
+    assert "cannot keep up" in found.reason
 
 
 def test_what_is_assumed_is_said() -> None:
