@@ -169,7 +169,8 @@ def estimate(setting: Setting, measured: Measured, share: float, rate: float | N
         return math.inf
     normal = NormalDist()
     last, one = normal.inv_cdf(share ** (1 / (number * setting.trees))), normal.inv_cdf(share)
-    return mean + math.hypot(last * math.sqrt(agent), one * math.sqrt(rest))
+    beyond, spread = mean - setting.grace, math.hypot(last * math.sqrt(agent), one * math.sqrt(rest))
+    return setting.grace + measured.mean_factor * beyond + measured.spread_factor * spread
 
 
 def largest_rate(setting: Setting, measured: Measured, limit: float, share: float = 0.99) -> float:
