@@ -118,8 +118,10 @@ def anchored(measured: Measured, latency: Distribution) -> Measured:
     phases as this one is. Too few windows change nothing.
     """
     plain = replace(measured, mean_factor=1.0, spread_factor=1.0)
+    if latency.count < _ANCHOR_MIN or not math.isfinite(latency.mean):
+        return plain
     found, grace = predict(measured.setting, plain).distribution, measured.setting.grace
-    if latency.count < _ANCHOR_MIN or not math.isfinite(found.mean) or not math.isfinite(latency.mean):
+    if not math.isfinite(found.mean):
         return plain
     spreads = [one.quantile(_SPREAD_HIGH) - one.quantile(0.5) for one in (latency, found)]
     return replace(
