@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -41,9 +41,14 @@ class Printed:
         self.late_events += result["late"]
 
     def percentile_ms(self, percentile: int) -> float:
-        if len(self.late_ms) < 2:
-            raise BenchmarkError(f"only {len(self.late_ms)} windows were printed")
-        return statistics.quantiles(self.late_ms, n=_PERCENTILES, method="inclusive")[percentile - 1]
+        return percentile_ms(self.late_ms, percentile)
+
+
+def percentile_ms(late_ms: Sequence[float], percentile: int, least: int = 2) -> float:
+    """A percentile of how late windows were printed. Raises BenchmarkError if there are fewer than `least` windows."""
+    if len(late_ms) < least:
+        raise BenchmarkError(f"only {len(late_ms)} windows were printed")
+    return statistics.quantiles(late_ms, n=_PERCENTILES, method="inclusive")[percentile - 1]
 
 
 @contextmanager

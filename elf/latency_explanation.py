@@ -122,7 +122,7 @@ def explained_latency(
     measured = known_of(found, told, agents, is_same=is_same)
     if dry is not None and not is_same:  # else of them only what they tell of late lines
         measured = with_samples(measured, dry.samples)
-    return explanation(shown, found, measured, told, dry)
+    return explanation(shown, found, measured, told, dry, is_same=is_same)
 
 
 def _dry_runs(client: SyncClient, text: str) -> DryRuns | None:
@@ -147,9 +147,15 @@ def _measured_job(client: SyncClient, wanted: query.Query, stream: str) -> JobLa
 
 
 def explanation(
-    text: str, found: query.Plan, measured: Measured, told: JobLatency | None, dry: DryRuns | None
+    text: str,
+    found: query.Plan,
+    measured: Measured,
+    told: JobLatency | None = None,
+    dry: DryRuns | None = None,
+    *,
+    is_same: bool = False,
 ) -> LatencyExplanation:
-    """The explanation of a query of this text, by what is known of it."""
+    """The explanation of a query of this text, by what is known of it. `is_same`: what is told is of the same query."""
     within, samples = found.within, [] if dry is None else dry.samples
     percent = DEFAULT_PERCENT if within is None else percent_of(within)
     share, setting, late = percent / 100, setting_of(found), lateness(samples)
@@ -158,7 +164,7 @@ def explanation(
     most = None if limit_s is None else largest_rate(setting, measured, limit_s, share)
     best, verdict = None, ""
     if within is not None:
-        chosen = plan(within.limit_ms, percent, measured, choices=choices_of(found))
+        chosen = plan(within.limit_ms, percent, measured, choices=choices_of(found, told if is_same else None))
         if isinstance(chosen, LatencyRefusal):
             verdict = f"out of reach: {chosen.reason}"
         else:
@@ -205,7 +211,7 @@ def _knobs(now: Setting, best: Setting | None, late: PhaseStatistics) -> Iterabl
         looks = f"each {1000 * one.look:g} ms" + (", and when a pane is due" if one.on_due else "")
         left_out = late_share(late, one.grace)
         grace = f"{1000 * one.grace:g} ms" + ("" if left_out is None else f", {100 * left_out:.2g} % come later")
-        return {"grace": grace, "looks at files": looks, "trees": str(one.trees)}
+        return {"grace": grace, "looks at files": looks, "cuts": str(one.cuts), "trees": str(one.trees)}
 
     chosen = {} if best is None else of(best)
     return [Knob(name, value, chosen.get(name, "")) for name, value in of(now).items()]

@@ -31,7 +31,7 @@ from agent.runtime.ingest.event_clock import MAX_SKEW_MS
 from agent.runtime.ingest.feed import Feed, FeedKey, FeedUrgency
 from agent.runtime.model.latency.critical_path import BlockRead
 from agent.runtime.model.panes import FIRST_PANE
-from agent.runtime.scheduling import WorkPhase
+from agent.runtime.scheduling import PhaseTimes, WorkPhase
 from agent.sources.reader import ReaderStatistics
 from agent.turns import Turns
 
@@ -130,8 +130,9 @@ class Feeds:
         self._reconciled: tuple[Feed, ...] | None = None
         self._has_news = False
         self._threads = trio.CapacityLimiter(THREADS)
-        self._reads = TurnsByDeadline(WorkPhase.READ, THREADS, clock, sink.urgency)
-        self._inserts = TurnsByDeadline(WorkPhase.INSERT, 1, clock, sink.urgency)
+        self._times = PhaseTimes()
+        self._reads = TurnsByDeadline(WorkPhase.READ, THREADS, clock, sink.urgency, self._times)
+        self._inserts = TurnsByDeadline(WorkPhase.INSERT, 1, clock, sink.urgency, self._times)
         self._nursery: trio.Nursery | None = None
 
     async def run(self) -> None:
@@ -165,8 +166,6 @@ class Feeds:
             if not reading.serves(wanted.get(key)):
                 reading.scope.cancel()
                 del self._readings[key]
-                self._reads.forget(key)
-                self._inserts.forget(key)
         for key, feed in wanted.items():
             if key not in self._readings and feed.stream in self._streams:
                 self._readings[key] = self._reading(feed)
@@ -227,6 +226,7 @@ class Feeds:
             reading.ended.set()
             reading.reader.close()
             reading.meter.end(reading.reader)
+            self._times.forget(reading.feed.key)
 
     async def _read_batches(self, reading: _FeedTask, send: trio.MemorySendChannel[ReadBatch]) -> None:
         async with send:

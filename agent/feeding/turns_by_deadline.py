@@ -13,14 +13,19 @@ from agent.runtime.scheduling import DeadlineQueue, PhaseTimes, WorkPhase
 
 class TurnsByDeadline:
     """Turns of one phase, `at_once` of them at a time, the most urgent feed first. `urgency` is asked of a feed when it
-    begins to wait."""
+    begins to wait. `times`: what the phases of feeds take, this one among them."""
 
     def __init__(
-        self, phase: WorkPhase, at_once: int, clock: Callable[[], float], urgency: Callable[[FeedKey], FeedUrgency]
+        self,
+        phase: WorkPhase,
+        at_once: int,
+        clock: Callable[[], float],
+        urgency: Callable[[FeedKey], FeedUrgency],
+        times: PhaseTimes,
     ) -> None:
         self._phase, self._clock, self._urgency = phase, clock, urgency
         self._free = at_once
-        self._queue: DeadlineQueue[FeedKey] = DeadlineQueue(PhaseTimes())
+        self._queue: DeadlineQueue[FeedKey] = DeadlineQueue(times)
         self._waiting: dict[FeedKey, trio.Event] = {}
 
     @asynccontextmanager
@@ -55,7 +60,3 @@ class TurnsByDeadline:
             self._free += 1
         else:
             self._waiting.pop(work.job).set()
-
-    def forget(self, key: FeedKey) -> None:
-        """Forgets a feed that is read no more."""
-        self._queue.times.forget(key)

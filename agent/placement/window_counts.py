@@ -52,8 +52,11 @@ class WindowCounts:
     slice_inputs: float
 
     @classmethod
-    def of(cls, sizes: Sequence[WindowSize], period_ms: float, *, subtracts: bool = False) -> WindowCounts:
-        """The counts for windows of these sizes. `subtracts`: states can be taken off windows exactly.
+    def of(
+        cls, sizes: Sequence[WindowSize], period_ms: float, *, subtracts: bool = False, pane_ms: int | None = None
+    ) -> WindowCounts:
+        """The counts for windows of these sizes. `subtracts`: states can be taken off windows exactly. `pane_ms`: as of
+        `PanePlan`.
 
         Plans windows, which may take 50 ms. Raises ValueError for sizes as `PanePlan` does, and for no period.
 
@@ -63,7 +66,7 @@ class WindowCounts:
         (70.0, 16.0)
         """
         check_amount("period_ms", period_ms, 1)
-        plan = PanePlan(sizes)
+        plan = PanePlan(sizes, pane_ms)
         cycle_ms = min(lcm(*(size.slide_ms for size in plan.sizes)), CYCLE_PANES_MAX * plan.pane_ms)
         edges = np.unique(np.concatenate([[0, cycle_ms], *(_edges(size, cycle_ms) for size in plan.sizes)]))
         lengths = np.diff(edges) // plan.pane_ms

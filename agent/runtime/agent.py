@@ -258,7 +258,8 @@ class Agent:
         return self.jobs.sealed_upto() is not None or self.copies.has_work
 
     def work(self, now: float, wall_ms: int) -> bool:
-        """Seals a run, or combines and sends waiting ones, if there are any; returns whether there is more to do."""
+        """Inserts a slice of events, seals a run, or combines and sends waiting ones, if there are any; returns whether
+        there is more to do."""
         if not self.has_work:
             return False
         self.ingest.observe(now, wall_ms)

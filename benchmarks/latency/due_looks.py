@@ -6,12 +6,12 @@ are due between two polls: 75 ms before one. Where GRACE is a multiple of that i
 
 import time
 from dataclasses import dataclass, field
-from statistics import fmean, quantiles
+from statistics import fmean
 
 import elf
 from benchmarks.agents import LIVE, live_logs, running_agents, until_all_run
 from benchmarks.environment import use_two_cores
-from benchmarks.fleet_windows import Printed, printed_windows
+from benchmarks.fleet_windows import Printed, percentile_ms, printed_windows
 from benchmarks.overlay.population import progress
 from benchmarks.processes import cpu_s
 from benchmarks.race import BenchmarkError
@@ -64,9 +64,7 @@ class Measured:
         self.late_events += printed.late_events
 
     def percentile_ms(self, percentile: int) -> float:
-        if len(self.late_ms) < 2:
-            raise BenchmarkError(f"only {len(self.late_ms)} windows were printed")
-        return quantiles(self.late_ms, n=100, method="inclusive")[percentile - 1]
+        return percentile_ms(self.late_ms, percentile)
 
 
 def due_looks(*, quick: bool = False) -> list[Comparison]:

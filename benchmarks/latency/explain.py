@@ -54,7 +54,7 @@ def _took_s(agents: int, classes: int) -> float:
     found = ql.analyze(parsed, {"web": ql.Schema({}, open=True)})
     measured = _measured(found, agents, classes)
     began = process_time()
-    explanation(ql.format_query(parsed), found, measured, None, None)
+    explanation(ql.format_query(parsed), found, measured)
     return process_time() - began
 
 

@@ -14,12 +14,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from statistics import quantiles
 from tempfile import TemporaryDirectory
 
 from benchmarks.agents import LIVE, live_logs, running_agents
 from benchmarks.environment import NotAvailable, check_java, contender_variables, use_two_cores
-from benchmarks.fleet_windows import printed_windows
+from benchmarks.fleet_windows import percentile_ms, printed_windows
 from benchmarks.overlay.population import progress
 from benchmarks.race import BenchmarkError
 from benchmarks.replay import Replay
@@ -66,15 +65,8 @@ def spark(*, quick: bool = False) -> list[Comparison]:
 def _line(
     case: str, own_ms: list[float], rival_ms: list[float] | None, percentile: int, target: float | None = None
 ) -> Comparison:
-    own, rival = (None if one is None else _percentile(one, percentile) for one in (own_ms, rival_ms))
-    assert own is not None
-    return smaller("latency", case, own, "ms", RIVAL, rival, target)
-
-
-def _percentile(late_ms: list[float], percentile: int) -> float:
-    if len(late_ms) < _LEAST:
-        raise BenchmarkError(f"only {len(late_ms)} windows came")
-    return quantiles(late_ms, n=100, method="inclusive")[percentile - 1]
+    rival = None if rival_ms is None else percentile_ms(rival_ms, percentile, _LEAST)
+    return smaller("latency", case, percentile_ms(own_ms, percentile, _LEAST), "ms", RIVAL, rival, target)
 
 
 def _own(seconds: float, warm_s: float) -> list[float]:

@@ -8,7 +8,6 @@ import atexit
 import functools
 import inspect
 import json
-import os
 import pkgutil
 import runpy
 import sys
@@ -18,7 +17,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from elf.commands.agent import LIMITS
+from elf.commands.agent import limit_threads
 from elf.demo.agents.__main__ import hold_on
 
 FILE = "scheduling.json"
@@ -60,8 +59,7 @@ class Stopwatch:
 
 def time_schedulers() -> Stopwatch:
     """Times all methods of all classes of the package."""
-    for name, limit in LIMITS.items():
-        os.environ.setdefault(name, limit)  # read when Polars is loaded
+    limit_threads()
     import agent.runtime.scheduling as package
 
     stopwatch = Stopwatch()

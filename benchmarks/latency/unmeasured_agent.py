@@ -3,17 +3,15 @@
 `python -m benchmarks.latency.unmeasured_agent agent --config FILE`. ELF has no switch for that.
 """
 
-import os
 import runpy
 
-from elf.commands.agent import LIMITS
+from elf.commands.agent import limit_threads
 from elf.demo.agents.__main__ import hold_on
 
 
 def leave_unmeasured() -> None:
     """Puts an object in the place of the one that times panes which does nothing."""
-    for name, limit in LIMITS.items():
-        os.environ.setdefault(name, limit)  # read when Polars is loaded
+    limit_threads()
     from agent.runtime.ingest import operator_pool
     from agent.runtime.ingest.seal_timing import SealTiming
 

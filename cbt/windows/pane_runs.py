@@ -35,7 +35,7 @@ class PaneRuns:
         self._frames.append(frame)
         self._costs.append(self._costs[-1] + FRAME_COST + frame.height)
 
-    def fold(self, merge: Callable[[Sequence[pl.DataFrame]], pl.DataFrame], begins: int, least: int = FOLDED_AT) -> int:
+    def fold(self, merge: Callable[[Sequence[pl.DataFrame]], pl.DataFrame], begins: int, least: int) -> int:
         """Merges the last panes, from a time on, if there are `least` of them; returns how many were merged."""
         first = bisect_left(self._starts, begins)
         if len(self._frames) - first < least:

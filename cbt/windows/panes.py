@@ -85,7 +85,7 @@ class PanePlan:
             raise ValueError("there are no windows without a size")
         self.sizes = tuple(sorted(set(sizes)))
         self.common_ms = common_ms = gcd(*(size.slice_ms for size in self.sizes))
-        self.pane_ms = pane_ms or common_ms
+        self.pane_ms = common_ms if pane_ms is None else pane_ms
         if self.pane_ms < 1 or common_ms % self.pane_ms:
             raise ValueError(
                 f"panes of {self.pane_ms} ms are no parts of the {common_ms} ms that windows have in common"

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import polars as pl
 
 from cbt.windows.merging import Difference, Mergeable, combined
-from cbt.windows.pane_runs import FRAME_COST, PaneRuns
+from cbt.windows.pane_runs import FOLDED_AT, FRAME_COST, PaneRuns
 from cbt.windows.panes import PanePlan, WindowSize
 from cbt.windows.sequence import CompleteWindow, WindowSequence, in_pane
 from cbt.windows.window_plan import Interval, PathGraph, Step, WindowPlan, plan_windows, starts_within
@@ -111,17 +111,13 @@ class SharedWindows:
             self._fold(pane, end)
 
     def _fold(self, pane: int, end: int) -> None:
-        """Merges panes that are in the same windows: if there are many of them and, of those that are cut from one, as
-        they come, so that little is left to be merged once the last one is there."""
-
-        def merged(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-            return combined(self._layout, frames)
-
+        """Merges panes that are in the same windows made of panes: if there are many of them and, of those that are cut
+        from one, as they come, so that little is left to be merged once the last one is there."""
         boundary, common_ms = self.plan.boundary(pane), self._panes.common_ms
-        if end % common_ms:
-            self.done.inputs += self._runs.fold(merged, pane // common_ms * common_ms, 2)
-        elif boundary is not None:
-            self.done.inputs += self._runs.fold(merged, boundary)
+        if boundary is None:
+            return
+        begins, least = (pane // common_ms * common_ms, 2) if end % common_ms else (boundary, FOLDED_AT)
+        self.done.inputs += self._runs.fold(lambda frames: combined(self._layout, frames), begins, least)
 
     def _subtract_no_more(self) -> None:
         """From now on windows are made without taking anything off."""

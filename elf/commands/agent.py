@@ -65,8 +65,7 @@ def agent(context: click.Context, file: Path | None) -> None:
 
 
 def _run(file: Path) -> None:
-    for name, limit in LIMITS.items():
-        os.environ.setdefault(name, limit)
+    limit_threads()
     limit_heaps()
     config = read_config(file)
     identity = read_identity(config)
@@ -128,6 +127,12 @@ def _enrol_here(directory: Path, password_file: Path | None, place: AgentPlace) 
     with authority_errors():
         folder = AuthorityDirectory(directory)
         enrol_agent(identity_of, place)
+
+
+def limit_threads() -> None:
+    """Sets the LIMITS that the environment does not, for Polars and others, which read them when they are loaded."""
+    for name, limit in LIMITS.items():
+        os.environ.setdefault(name, limit)
 
 
 def limit_heaps() -> None:

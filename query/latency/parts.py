@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -134,11 +134,25 @@ class Parts:
         return KnownPhase(known.distribution + Distribution.constant(seconds / levels), known.evidence)
 
     def load(self, kind: int) -> float:
-        """The share of the time for which an agent's reader is busy. It kept up as it was measured: where durations
-        alone say that it did not, they are waits for a processor.
+        """The share of the time for which an agent's reader is busy. Where its work was measured it kept up: if
+        durations alone say that it did not, they are waits for a processor.
         """
-        measured = Parts(self.measured.setting, self.measured, tuple(self.measured.classes), self.share)
-        return self._reader_load(kind) / max(1.0, measured._reader_load(kind) / _KEPT_UP)
+        return self._loads[kind]
+
+    @cached_property
+    def _loads(self) -> tuple[float, ...]:
+        return tuple(map(self._load, range(len(self.classes))))
+
+    def _load(self, kind: int) -> float:
+        load = self._reader_load(kind)
+        if not self.measured.classes[kind].phases.keys() >= set(_READER):
+            return load
+        return load / max(1.0, self._then._reader_load(kind) / _KEPT_UP)
+
+    @cached_property
+    def _then(self) -> Parts:
+        """The durations as they were measured."""
+        return Parts(self.measured.setting, self.measured, tuple(self.measured.classes), self.share)
 
     def _reader_load(self, kind: int) -> float:
         one, setting = self.classes[kind], self.setting
@@ -200,8 +214,8 @@ class Parts:
         queue = self._queue(kind, work)
         if base is None or one.reads or not math.isfinite(queue.distribution.mean):
             return queue
-        then = Parts(before, self.measured, tuple(self.measured.classes), self.share)
-        waited = then._queue(kind, {phase: then._reading(phase, kind) for phase in _READER}).distribution.mean
+        work_then = {phase: self._then._reading(phase, kind) for phase in _READER}
+        waited = self._then._queue(kind, work_then).distribution.mean
         more = queue.distribution.mean - waited
         if not math.isfinite(waited) or not more:
             return KnownPhase(base, queue.evidence)

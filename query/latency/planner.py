@@ -134,7 +134,8 @@ def plan(
     least = min(alike, key=lambda one: price(one.setting, measured, now).seconds)
     met = "met now, but not" if least.quantile <= limit else "not met"
     warning = f"{limit_ms:g} ms is {met} at {ROOM:g} times the rate: {_reason(least)}"
-    return _planned(limit, least.setting, measured, share, now, warning)
+    with_room = predict(least.setting, measured, share, now * ROOM)
+    return LatencyPlan(limit, least.setting, with_room, least, price(least.setting, measured, now), warning)
 
 
 def _in_range(limit_ms: float, percent: float) -> tuple[float, float]:
@@ -143,18 +144,14 @@ def _in_range(limit_ms: float, percent: float) -> tuple[float, float]:
     return limit_ms / 1e3, percent / 100
 
 
-def _planned(limit: float, setting: Setting, measured: Measured, share: float, now: float, warning: str) -> LatencyPlan:
-    with_room, at_present = (predict(setting, measured, share, now * room) for room in (ROOM, 1.0))
-    return LatencyPlan(limit, setting, with_room, at_present, price(setting, measured, now), warning)
-
-
 def review(
     setting: Setting, limit_ms: float, percent: float, measured: Measured, rate: float | None = None
 ) -> LatencyPlan:
     """A setting that is in force as a plan, by what is measured now. Raises ValueError as `plan` does."""
     limit, share = _in_range(limit_ms, percent)
     now = measured.rate if rate is None else rate
-    return _planned(limit, setting, measured, share, now, "")
+    with_room, at_present = (predict(setting, measured, share, now * room) for room in (ROOM, 1.0))
+    return LatencyPlan(limit, setting, with_room, at_present, price(setting, measured, now))
 
 
 def is_replaced(held: LatencyPlan, found: LatencyPlan, held_s: float) -> bool:

@@ -118,8 +118,10 @@ def anchored(measured: Measured, latency: Distribution) -> Measured:
     phases as this one is. Too few windows change nothing.
     """
     plain = replace(measured, mean_factor=1.0, spread_factor=1.0)
+    if latency.count < _ANCHOR_MIN or not math.isfinite(latency.mean):
+        return plain
     found, grace = predict(measured.setting, plain).distribution, measured.setting.grace
-    if latency.count < _ANCHOR_MIN or not math.isfinite(found.mean) or not math.isfinite(latency.mean):
+    if not math.isfinite(found.mean):
         return plain
     spreads = [one.quantile(_SPREAD_HIGH) - one.quantile(0.5) for one in (latency, found)]
     return replace(
@@ -169,7 +171,8 @@ def estimate(setting: Setting, measured: Measured, share: float, rate: float | N
         return math.inf
     normal = NormalDist()
     last, one = normal.inv_cdf(share ** (1 / (number * setting.trees))), normal.inv_cdf(share)
-    return mean + math.hypot(last * math.sqrt(agent), one * math.sqrt(rest))
+    beyond, spread = mean - setting.grace, math.hypot(last * math.sqrt(agent), one * math.sqrt(rest))
+    return setting.grace + measured.mean_factor * beyond + measured.spread_factor * spread
 
 
 def largest_rate(setting: Setting, measured: Measured, limit: float, share: float = 0.99) -> float:

@@ -137,8 +137,8 @@ def balanced_tree(agents: tuple[int, ...], fanout: int = FANOUT) -> Subtree:
 def tree_of(parents: Sequence[int], kinds: Sequence[int], ways: Sequence[float]) -> Subtree:
     """The tree of agents of these classes: of each its parent's place, which is before its own, and its way (s) to it.
 
-    The first is the root. Ways are told apart to 2 %, so that agents which are alike count as one. O(agents). Raises
-    ValueError for a parent that does not come first.
+    The first is the root. Ways are told apart to 2 %, so that agents which are alike count as one. O(agents · levels).
+    Raises ValueError for a parent that does not come first.
     """
     below: list[dict[Subtree, int]] = [{} for _ in parents]
     for place in reversed(range(1, len(parents))):
@@ -184,10 +184,11 @@ class Measured:
             raise ValueError(f"a window of {self.window} s made of panes of {self.pane} s")
         if not self.classes:
             raise ValueError("a class of agents at least")
-        if self.tree is not None and self.tree.levels > LEVELS_MAX:
-            raise ValueError(f"a tree of {self.tree.levels} levels: {LEVELS_MAX} at most")
-        if self.tree is not None and any(kind >= len(self.classes) for kind in self.tree.agents):
-            raise ValueError("a tree with an agent of no class")
+        for tree in filter(None, (self.tree, *self.more_trees)):
+            if tree.levels > LEVELS_MAX:
+                raise ValueError(f"a tree of {tree.levels} levels: {LEVELS_MAX} at most")
+            if any(kind >= len(self.classes) for kind in tree.agents):
+                raise ValueError("a tree with an agent of no class")
 
     @property
     def rate(self) -> float:

@@ -20,15 +20,12 @@ BOTH: Mapping[str, StreamOptions] = {"web": StreamOptions(), "web2": StreamOptio
 class ChangingFleet(Fleet):
     """Agents whose streams change. Times of windows and events are seconds after the first instant."""
 
-    def begin(self, source: str) -> None:
-        self.submit(TEXT.format(source), bounded=False, grace_ms=GRACE_MS)
+    def begin(self, source: str, clauses: str = "") -> None:
+        self.submit(f"{TEXT.format(source)} {clauses}", bounded=False, grace_ms=GRACE_MS)
         self.pass_time(2.0)
 
     def pass_time(self, seconds: float) -> None:
-        """Time passes, and agents read to the ends of their streams all the time."""
-        for _ in range(round(seconds / 0.25)):
-            self.wait(0.25)
-            self.catch_up()
+        pass_time(self, seconds)
 
     def change(self, number: int, streams: Mapping[str, StreamOptions]) -> None:
         self.agents[number].change_streams(streams, self.now, self.wall_ms)
@@ -151,6 +148,24 @@ def test_a_job_of_several_streams_goes_on_without_one() -> None:
     assert fleet.windows()[at // 2 * 2] == (1, 2, 2, 0)
 
 
+def test_events_that_wait_for_their_turn_count_though_their_stream_goes() -> None:
+    fleet = ChangingFleet(1, streams=BOTH)
+    fleet.begin('"web*"', f"GRACE {GRACE_MS} MILLISECONDS WITHIN 1 SECOND ELSE PARTIAL")
+    fleet.pass_time(2.0)
+    for _ in range(3):
+        for feed in fleet.feeds(0, "web2"):
+            fleet.give(fleet.agents[0], feed.key, events(*["a"] * 300, at_ms=fleet.wall_ms))
+    fleet.change(0, WEB)
+    fleet.write(0, "web", "a")
+    fleet.pass_time(4.0)
+    fleet.write(0, "web", "a")
+    fleet.pass_time(4.0)
+    windows = fleet.windows()
+    assert windows[4.0] == (901, 1, 1, 1)
+    assert windows[8.0] == (1, 1, 1, 0)
+    assert fleet.late() == 0
+
+
 def test_two_jobs_that_read_the_same_share_their_work_again_once_a_stream_has_come() -> None:
     fleet = ChangingFleet(1, streams=WEB)
     fleet.begin('"web*"')
@@ -206,14 +221,29 @@ WORDS = """
 """
 
 
+def test_code_may_still_get_events_of_a_stream_that_goes(fleet_of: Make) -> None:
+    fleet = fleet_of(1, streams=BOTH)
+    (agent,) = fleet.agents
+    key = fleet.submit_code(WORDS.replace("2 SECONDS", "2 SECONDS WITHIN 1 SECOND ELSE PARTIAL"), grace_ms=GRACE_MS)
+    pass_time(fleet, 4.25)
+    for feed in agent.ingest.feeds():
+        fleet.give(agent, feed.key, events(*["a"] * 2000, at_ms=fleet.wall_ms))
+    agent.change_streams(WEB, fleet.now, fleet.wall_ms)
+    pass_time(fleet, 4.0)
+    assert [one.events for one in fleet.results][:1] == [2000], "of the other stream"
+    assert agent.jobs.get(key) is not None
+
+
+def pass_time(fleet: Fleet, seconds: float) -> None:
+    """Time passes, and agents read to the ends of their streams all the time."""
+    for _ in range(round(seconds / 0.25)):
+        fleet.wait(0.25)
+        fleet.catch_up()
+
+
 def test_code_that_maps_events_gets_those_of_streams_that_come_and_go(fleet_of: Make) -> None:
     fleet = fleet_of(1, streams=WEB)
     (agent,) = fleet.agents
-
-    def pass_time(seconds: float) -> None:
-        for _ in range(round(seconds / 0.25)):
-            fleet.wait(0.25)
-            fleet.catch_up()
 
     def change(streams: Mapping[str, StreamOptions]) -> None:
         agent.change_streams(streams, fleet.now, fleet.wall_ms)
@@ -226,18 +256,18 @@ def test_code_that_maps_events_gets_those_of_streams_that_come_and_go(fleet_of: 
         fleet.work()
 
     fleet.submit_code(WORDS, grace_ms=GRACE_MS)
-    pass_time(4.25)
+    pass_time(fleet, 4.25)
     write("web", "a b")
     change(BOTH)
     write("web", "a")
     write("web2", "c")
-    pass_time(2.0)
+    pass_time(fleet, 2.0)
     write("web", "a")
     write("web2", "c c")
-    pass_time(2.75)
+    pass_time(fleet, 2.75)
     change(WEB)
     write("web", "a")
-    pass_time(4.0)
+    pass_time(fleet, 4.0)
     found = {one.window_start: {row["word"]: row["n"] for row in one.rows} for one in fleet.results}
     assert list(found.values()) == [{"a": 2, "b": 1}, {"a": 1, "c": 2}, {"a": 1}]
     assert [len(one.partial) for one in fleet.results] == [0, 0, 1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,10 +10,13 @@ from memory_fleet import WALL_MS, Fleet, events
 from recording_client import client_of
 
 from agent import Agent, Ended, StreamOptions
+from agent.runtime.ingest import operator_pool
 from agent.runtime.ingest.operator import Operator
+from agent.runtime.ingest.operator_pool import SEALED_ROWS
 from agent.runtime.job.local_job import LocalJob
 from agent.runtime.master.job_master import JobMaster
 from agent.runtime.messages.programs import Log
+from agent.runtime.model.work_budget import OverBudgetError, WorkBudgets
 from agent.runtime.program_host.stages import Stages
 from agent.runtime.requests.events import AgentObserver
 from agent.runtime.upstream.app_source import UpstreamJobs
@@ -87,6 +91,29 @@ def test_an_operator_ends_its_job(told: list[tuple[Id, str]], monkeypatch: pytes
     fleet.wait_long(6.0)  # until the next window is over: before that, nobody asks how far its feed is
     fleet.catch_up()
     check_good(fleet, told, windows=2)
+
+
+def test_nothing_is_left_to_seal_of_a_job_that_takes_too_long(
+    told: list[tuple[Id, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has more runs to seal when it ends."""
+    monkeypatch.setattr(operator_pool, "ROWS_PER_RUN", 1)
+    fleet = live_fleet(bad="SELECT product, MAX(product) AS m FROM web GROUP BY product WINDOWING 1 SECOND")
+    charge = WorkBudgets.charge
+
+    def charge_seals(budgets: WorkBudgets, app_id: Id, work_s: float, rows: int, now: float) -> None:
+        if rows == SEALED_ROWS and app_id == BAD:
+            raise OverBudgetError("its expressions take too long")
+        charge(budgets, app_id, work_s, rows, now)
+
+    monkeypatch.setattr(WorkBudgets, "charge", charge_seals)
+    panes = [events("a", "b", at_ms=WALL_MS + at_ms).frames for at_ms in (1500, 2500, 9000)]
+    for number in range(3):
+        fleet.insert(number, replace(events(), frames=sum(panes, ())))
+    fleet.wait_long(2.0)
+    assert {key for key, _ in told} == {BAD}
+    assert [len(agent.ingest._work) for agent in fleet.agents] == [0, 0, 0]
+    assert all(agent.ingest._work.times._means.keys() == set(agent.ingest) for agent in fleet.agents)
 
 
 def test_jobs_that_share_an_operator_end_together(told: list[tuple[Id, str]], monkeypatch: pytest.MonkeyPatch) -> None:

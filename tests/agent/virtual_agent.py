@@ -23,8 +23,8 @@ PER_S = 1_000
 
 
 class VirtualAgent(Fleet):
-    """An agent whose log has 1,000 events a second. `costs_s`: what inserting an event takes, by the columns that a
-    query reads; other work takes no time. While the agent inserts, it does nothing else."""
+    """An agent whose log has 1,000 events a second; others have none. `costs_s`: what inserting an event takes, by the
+    columns that a query reads; other work takes no time. While the agent inserts, it does nothing else."""
 
     def __init__(self, size: int = 1, *, patch: pytest.MonkeyPatch, costs_s: Mapping[str, float]) -> None:
         self.free_at = 0.0
@@ -41,7 +41,7 @@ class VirtualAgent(Fleet):
 
         patch.setattr(PaneStore, "add", add_slowly)
         self.began_ms = 0
-        super().__init__(size)
+        super().__init__(size, bystanders=size - 1)
 
     def cost_s(self, columns: list[str]) -> float:
         return self.costs_s.get("+".join(columns), 0.0)

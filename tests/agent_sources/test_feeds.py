@@ -272,6 +272,27 @@ async def test_nothing_is_read_that_no_job_wants(tmp_path: Path, nursery: trio.N
     assert feeds.statistics()["web"].events == 2, "what was read stays counted"
 
 
+async def test_nothing_is_kept_of_a_feed_that_is_wanted_no_more_as_it_is_inserted(
+    tmp_path: Path, nursery: trio.Nursery
+) -> None:
+    path = tmp_path / "web.log"
+    write(path, range(3))
+    agent = FakeAgent(live(start="beginning"))
+    feeds = make_feeds(agent, stream(path))
+    ended: list[trio.Event] = []
+
+    def stop() -> None:
+        ended.extend(reading.ended for reading in feeds._readings.values())
+        agent.wanted = ()
+        feeds.reconcile()
+
+    agent.on_insert = stop
+    nursery.start_soon(feeds.run)
+    await until(lambda: bool(ended))
+    await ended[0].wait()
+    assert not feeds._times._means
+
+
 async def test_what_is_read_after_a_job_joined_has_its_columns(tmp_path: Path, nursery: trio.Nursery) -> None:
     log = tmp_path / "access.log"
     write(log, range(300_000))

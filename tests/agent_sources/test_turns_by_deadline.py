@@ -8,15 +8,17 @@ import trio.testing
 
 from agent.feeding.turns_by_deadline import TurnsByDeadline
 from agent.runtime.ingest.feed import FeedKey, FeedUrgency
-from agent.runtime.scheduling import WorkPhase
+from agent.runtime.scheduling import PhaseTimes, WorkPhase
 
 pytestmark = pytest.mark.trio
 DEADLINES: dict[str, float | None] = {"soon": 1.0, "later": 9.0, "whenever": None, "first": 50.0}
 
 
-async def served(waiting: list[str], cancelled: str = "") -> list[str]:
+async def served(waiting: list[str], cancelled: str = "", times: PhaseTimes | None = None) -> list[str]:
     """The order in which feeds have their turns that wait while the first has its own."""
-    turns = TurnsByDeadline(WorkPhase.READ, 1, trio.current_time, lambda key: FeedUrgency(DEADLINES[key[0]], 5.0))
+    turns = TurnsByDeadline(
+        WorkPhase.READ, 1, trio.current_time, lambda key: FeedUrgency(DEADLINES[key[0]], 5.0), times or PhaseTimes()
+    )
     order = list[str]()
 
     async def take(name: str, scope: trio.CancelScope) -> None:
@@ -40,6 +42,12 @@ async def served(waiting: list[str], cancelled: str = "") -> list[str]:
 @pytest.mark.parametrize("waiting", [["whenever", "later", "soon"], ["soon", "later", "whenever"]])
 async def test_the_next_turn_is_that_of_the_first_deadline(waiting: list[str], autojump_clock: object) -> None:  # noqa: ARG001
     assert await served(waiting) == ["first", "soon", "whenever", "later"]
+
+
+async def test_a_feed_is_read_earlier_whose_events_take_long_to_insert(autojump_clock: object) -> None:  # noqa: ARG001
+    times = PhaseTimes()
+    times.measured(("later", None), WorkPhase.INSERT, 50.0)
+    assert await served(["soon", "later"], times=times) == ["first", "later", "soon"]
 
 
 async def test_who_waits_no_more_is_passed_over(autojump_clock: object) -> None:  # noqa: ARG001

@@ -71,6 +71,22 @@ def test_what_is_merged_is_what_was_planned(layout: Layout, sizes: list[WindowSi
         assert inputs == planned
 
 
+def inputs_of(layout: Layout, pane_ms: int) -> int:
+    """The states that are merged in a minute, once windows of 8 s have all of their panes."""
+    consolidator = Consolidator(layout, [WindowSize(8_000, 1_000)], pane_ms=pane_ms)
+    frame = layout.lift(pl.DataFrame({"pane": [0], "k": ["a"], "x": [1.0]}))
+    done = []
+    for number in range(72_000 // pane_ms):
+        done.append(consolidator.done.inputs)
+        assert all(window.frame.height == 1 for window in consolidator.add(number * pane_ms, frame))
+    return consolidator.done.inputs - done[12_000 // pane_ms]
+
+
+@pytest.mark.parametrize("layout", [COUNT, MAX], ids=["made of panes", "made by stacks"])
+def test_each_pane_that_is_cut_off_is_merged_once(layout: Layout) -> None:
+    assert inputs_of(layout, 250) == inputs_of(layout, 1_000) + 60 * 3 * 2
+
+
 def ways(begin: int, end: int, parts: list[Interval], limit: int) -> Iterator[float]:
     """The costs of all ways of making a stretch of parts that are added one after the other."""
     if begin == end:

@@ -71,3 +71,6 @@ def test_panes_that_are_too_many_are_refused() -> None:
         PanePlan([WindowSize(3_600_000, 1_000), WindowSize.tumbling(7)])
     with pytest.raises(ValueError, match="without a size"):
         PanePlan([])
+    for pane_ms in (0, -1, 400):
+        with pytest.raises(ValueError, match=f"{pane_ms} ms are no parts of the 1000 ms"):
+            PanePlan([WindowSize.tumbling(1_000)], pane_ms)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 from asking_process import ask
 from scripted_agent import Conversation, ScriptedAgent
@@ -44,21 +45,30 @@ def sample(agent: str, rate: float = 100.0, doubt: str = "") -> AgentSample:
     return AgentSample(agent, 5_000, rate, doubt, (2.0, 0.5, 10.0), 20.0, LATE, costs, 0.5)
 
 
-def measured(app: str = "shop") -> JobLatency:
-    """What a job has measured: 20 ms in each phase, as 400 times before."""
+def durations(seconds: float) -> PhaseStatistics:
+    """What takes as long, 400 times."""
     each = PhaseStatistics()
     for _ in range(400):
-        each.add(0.02)
-    parts, nothing = phases_to_bytes(dict.fromkeys(AGENT_PHASES, each)), PhaseStatistics().to_bytes()
-    return described_latency(
-        LatencyView(
-            Id(7), app, "web-1", SQL, 0, None, 400, 0, 0, nothing, nothing,
-            phases_to_bytes(dict.fromkeys(Phase, each)), 0, [], [], parts, [], events_s=8_000.0, agents=8,
-        )
+        each.add(seconds)
+    return each
+
+
+def measured(seal_s: float, app: str) -> JobLatency:
+    """What a job has measured: 20 ms in each other phase, but for reading, and a group for each event."""
+    lengths = dict.fromkeys(Phase, 0.02) | {Phase.PARSE: 0.005, Phase.INSERT: 0.005, Phase.SEAL: seal_s}
+    phases = {phase: durations(seconds) for phase, seconds in lengths.items()}
+    parts, paths = phases_to_bytes({phase: phases[phase] for phase in AGENT_PHASES}), phases_to_bytes(phases)
+    nothing = PhaseStatistics().to_bytes()
+    view = LatencyView(
+        Id(7), app, "web-1", SQL, 0, None, 400, 0, 0, nothing, nothing, paths, 0, [], [], parts, [],
+        events_s=800_000.0, agents=8,
     )  # fmt: skip
+    return msgspec.structs.replace(described_latency(view), group_points=[(10_000, 10_000), (100_000, 100_000)])
 
 
-def answering(path: Path, dry: DryRuns | Refused, *jobs: JobEntry, app: str = "shop") -> ScriptedAgent:
+def answering(
+    path: Path, dry: DryRuns | Refused, *jobs: JobEntry, seal_s: float = 0.02, app: str = "shop"
+) -> ScriptedAgent:
     """An agent with these jobs, which have measured the same, and these dry runs."""
 
     def script(conversation: Conversation) -> None:
@@ -66,7 +76,7 @@ def answering(path: Path, dry: DryRuns | Refused, *jobs: JobEntry, app: str = "s
             case RunDry():
                 conversation.send(dry)
             case GetLatency():
-                conversation.send(measured(app))
+                conversation.send(measured(seal_s, app))
             case GetJobs():
                 conversation.send(Jobs(list(jobs)))
             case SurveyRequest():
@@ -75,6 +85,7 @@ def answering(path: Path, dry: DryRuns | Refused, *jobs: JobEntry, app: str = "s
     return ScriptedAgent(path, script)
 
 
+SHOP = JobEntry("shop", "ab" * 16, "web", SQL, "web-1", 1, 1, 8, 8, False, None)
 FOUND = DryRuns(4, 5, 1, [sample(f"web-{number}") for number in range(4)], {"web-9": "no right"})
 
 
@@ -101,23 +112,32 @@ def test_a_query_that_nobody_measures_is_run_dry(socket_path: Path, words: tuple
 
 
 def test_what_a_job_has_measured_is_believed_and_logs_tell_of_late_lines_alone(socket_path: Path) -> None:
-    job = JobEntry("shop", "ab" * 16, "web", SQL, "web-1", 1, 1, 8, 8, False, None)
-    with answering(socket_path, FOUND, job):
+    with answering(socket_path, FOUND, SHOP):
         explained = json.loads(ask("query", "--explain-latency", SQL, "--output", "json", socket=socket_path).out)
     assert {one["evidence"] for one in explained["phases"]} == {"measured"}
-    assert (explained["agents"], explained["events_s"], explained["known_from"]) == (8, 8_000.0, "shop")
+    assert (explained["agents"], explained["events_s"], explained["known_from"]) == (8, 800_000.0, "shop")
     assert explained["late_share"] == pytest.approx(0.02)
     assert explained["knobs"][0]["now"] == "500 ms, 2 % come later"
 
 
 def test_words_of_agents_leave_the_terminal_alone(socket_path: Path) -> None:
-    job = JobEntry("shop", "ab" * 16, "web", SQL, "web-1", 1, 1, 8, 8, False, None)
     dry = DryRuns(4, 4, 0, [sample("web-1", 0.0, "\x1b[2J")])
-    with answering(socket_path, dry, job, app="\x1b[31mshop"):
+    with answering(socket_path, dry, SHOP, app="\x1b[31mshop"):
         table = ask("query", "--explain-latency", SQL, socket=socket_path)
     assert "\x1b[2J" not in table.out
     assert "\x1b[31m" not in table.out
     assert "shop" in table.out
+
+
+def test_what_is_in_reach_with_panes_that_are_cut_is_said_to_be(socket_path: Path) -> None:
+    text = SQL.replace("WITHIN 2 SECONDS", "GRACE 100 MILLISECONDS WITHIN 1 SECOND")
+    with answering(socket_path, FOUND, SHOP, seal_s=0.8):
+        explained = json.loads(ask("query", "--explain-latency", text, "--output", "json", socket=socket_path).out)
+    assert explained["quantile_ms"] > 1_000
+    cuts = next(one for one in explained["knobs"] if one["knob"] == "cuts")
+    assert cuts["now"] == "1"
+    assert int(cuts["best"]) > 1
+    assert explained["verdict"] == "can be met, with room for half as many events again"
 
 
 @pytest.mark.parametrize("doubt", ["standstill", "clock"])

@@ -22,6 +22,7 @@ from query.latency import (
     tree_of,
 )
 from query.latency.distribution import greatest, last_shares
+from query.latency.setting import LEVELS_MAX
 
 SECONDS = st.floats(0.001, 5.0)
 NO_GRACE = Setting(grace=0.0)
@@ -76,6 +77,19 @@ def test_the_longest_known_way_is_waited_for() -> None:
     assert measured_mean(known, trees=1) < measured_mean(known, trees=2)
     assert predict(NO_GRACE, Measured(1.0, classes=known.classes, phases=phases, costs=known.costs, tree=shorter,
                                       setting=NO_GRACE)).mean < 0.2  # fmt: skip
+
+
+@pytest.mark.parametrize("place", ["tree", "more_trees"])
+@pytest.mark.parametrize(
+    ("levels", "kind", "fault"), [(LEVELS_MAX + 1, 0, "65 levels"), (1, 1, "no class")], ids=["deep", "of no class"]
+)
+def test_trees_that_cannot_be_are_refused(place: str, levels: int, kind: int, fault: str) -> None:
+    node = Subtree(kind)
+    for _ in range(levels):
+        node = Subtree(0, ((node, 1),))
+    trees = {"tree": node} if place == "tree" else {"more_trees": [node]}
+    with pytest.raises(ValueError, match=fault):
+        Measured(pane=1.0, **trees)
 
 
 def measured_mean(known: Measured, trees: int) -> float:

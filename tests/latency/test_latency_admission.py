@@ -14,6 +14,7 @@ import query as ql
 from agent.control.latency.admission import AdmittedPlan, decided
 from agent.control.latency.measurements import choices_of, is_same_work, known_of, least_of, percent_of, setting_of
 from agent.control.messages import JobLatency, Refused
+from agent.control.observation.latency_entries import PlanEntry
 from agent.control.observation.latency_view import described_latency
 from agent.runtime.messages.views.latency import LatencyView, PlanView
 from overlay import Id
@@ -76,6 +77,22 @@ def test_a_limit_that_is_near_gets_a_smaller_grace() -> None:
     assert predict(setting_of(admitted.plan), known, share, late).quantile <= 0.2
     assert predict(setting_of(found), known, share, late).quantile > 0.2, "by the grace that it had"
     assert ql.Plan.from_wire(admitted.plan.to_wire()) == admitted.plan, "agents get it"
+
+
+@pytest.mark.parametrize("is_replanned", [False, True])
+def test_a_latency_is_that_beyond_the_grace_with_which_it_was_measured(is_replanned: bool) -> None:
+    """A dashboard waits for 5 s: its results take 5.2 s, of which a query that waits for less has but the 0.2."""
+    whole = PhaseStatistics()
+    for number in range(400):
+        whole.add(5.2 + 0.001 * (number % 21 - 10))
+    measured = told(COUNT if is_replanned else f"{COUNT} GRACE 5 SECONDS")
+    in_force = PlanEntry(5_000, 1, 1, 0.0, 0.0, {}, 0.0, 0.0, "") if is_replanned else None
+    measured = msgspec.structs.replace(measured, total_statistics=whole.to_bytes(), plan=in_force)
+    text = f"{COUNT} GRACE 100 MILLISECONDS WITHIN 500 MILLISECONDS"
+    known = known_of(planned(text), measured, 8, is_same=True)
+    assert predict(setting_of(planned(text)), known).mean == pytest.approx(0.3, rel=0.02)
+    assert predict(setting_of(planned(text)), known).quantile < 0.4
+    assert decision(text, measured) == AdmittedPlan(planned(text))
 
 
 def test_what_a_query_states_stays() -> None:

@@ -15,6 +15,7 @@ from query.latency import (
     HeapsLaw,
     LatencyPlan,
     LatencyRefusal,
+    LinearCost,
     Measured,
     Phase,
     Setting,
@@ -51,15 +52,19 @@ def planned(limit_ms: float, measured: Measured) -> LatencyPlan:
     return found
 
 
-def test_a_plan_holds_its_limit_and_is_no_dearer_than_others_that_do() -> None:
-    measured = known()
-    found = planned(900, measured)
+@pytest.mark.parametrize(
+    ("measured", "limit_ms"),
+    [(known(), 900), (replace(known(grace=0.05), mean_factor=0.4, spread_factor=0.4), 130)],
+    ids=["phases alone", "all of it was shorter"],
+)
+def test_a_plan_holds_its_limit_and_is_no_dearer_than_others_that_do(measured: Measured, limit_ms: int) -> None:
+    found = planned(limit_ms, measured)
     assert found.holds
     assert not found.warning
-    assert found.prediction.quantile <= 0.9
+    assert found.prediction.quantile <= limit_ms / 1000
     for other in CHOICES.settings(measured):
         if price(other, measured, measured.rate).seconds < 0.9 * found.price.seconds:
-            assert predict(other, measured, 0.99, measured.rate * 1.5).quantile > 0.9
+            assert predict(other, measured, 0.99, measured.rate * 1.5).quantile > limit_ms / 1000
 
 
 def test_a_tighter_limit_costs_more() -> None:
@@ -97,6 +102,16 @@ def test_agents_that_have_kept_up_do_so_though_they_waited_for_processors() -> N
     busy = replace(known(), classes=tuple(replace(one, phases={**one.phases, **slow}) for one in known().classes))
     assert planned(60_000, busy).prediction.quantile < 10
     assert predict(busy.setting, busy, 0.99, rate=1e9).quantile == math.inf
+
+
+def test_a_reader_that_nobody_has_measured_is_not_said_to_keep_up() -> None:
+    """Its costs are those of dry runs: five times as much as it has time for."""
+    costs = {Phase.INSERT: LinearCost(row=1e-3)}
+    measured = Measured(pane=1.0, classes=(AgentClass(8, 5_000.0),), costs=costs)
+    assert predict(measured.setting, measured).quantile == math.inf
+    found = plan(60_000, 99, measured, choices=CHOICES)
+    assert isinstance(found, LatencyRefusal)
+    assert "cannot keep up" in found.reason
 
 
 def test_what_is_assumed_is_said() -> None:

@@ -57,6 +57,14 @@ def test_merges_are_those_of_the_shared_plan() -> None:
     assert WindowCounts.of(minutes, 60).pane_inputs == 86
 
 
+def test_panes_that_are_cut_are_counted_and_merged_one_by_one() -> None:
+    tumbling = WindowCounts.of([WindowSize.tumbling(1_000)], 60_000, pane_ms=250)
+    assert (tumbling.panes, tumbling.pane_inputs) == (240, 240)
+    assert (tumbling.windows, tumbling.open) == ((Intervals(60, 4),), (Intervals(0.75, 2),))
+    whole, cut = (WindowCounts.of([WindowSize(3_000, 1_000)], 60_000, pane_ms=pane_ms) for pane_ms in (None, 250))
+    assert (cut.panes, cut.overlap) == (4 * whole.panes, whole.overlap)
+
+
 def test_sizes_that_have_little_in_common_are_counted_in_part() -> None:
     counts = WindowCounts.of([WindowSize(59, 1), WindowSize.tumbling(61), WindowSize.tumbling(67)], 1_000)
     assert counts.panes == pytest.approx(1_000)

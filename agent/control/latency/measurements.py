@@ -15,6 +15,7 @@ import query as ql
 from agent.control.observation.latency_entries import JobLatency
 from agent.feeding.feeds import POLL_S
 from query.latency.distribution import Distribution
+from query.latency.fits import lognormal
 from query.latency.groups import HeapsLaw
 from query.latency.parts import FEW
 from query.latency.phases import AGENT_PHASES, Phase
@@ -100,7 +101,7 @@ def _untimed(query: ql.Query) -> ql.Query:
 
 def known_of(plan: ql.Plan, told: JobLatency | None, agents: int, *, is_same: bool) -> Measured:
     """All that is known of a live plan that runs on so many agents. `is_same`: what is told is of the same query, and
-    so is the latency as a whole; the tail of another one's durations is not believed.
+    so is the latency as a whole, but for its GRACE; the tail of another one's durations is not believed.
     """
     assert plan.windowing is not None
     phases = {} if told is None else _distributions(told.part_statistics, told.path_statistics)
@@ -115,8 +116,35 @@ def known_of(plan: ql.Plan, told: JobLatency | None, agents: int, *, is_same: bo
         setting = replace(setting, cuts=told.plan.cuts)
     groups = HeapsLaw.fitted(told.group_points if told is not None and is_same else ())
     known = Measured(pane_s, size_s, setting, (AgentClass(agents, rate / agents, own),), phases=shared, groups=groups)
-    whole = PhaseStatistics.from_bytes(b"" if told is None or not is_same else told.total_statistics)
-    return anchored(known, Distribution.of_statistics(whole)) if whole.count else known
+    if told is None or not is_same:
+        return known
+    whole = PhaseStatistics.from_bytes(told.total_statistics)
+    waited = running_setting(running_plan(told, plan.stream) or plan, told).grace
+    return known if whole.mean <= waited else anchored(known, _with_grace(whole, waited, setting.grace))
+
+
+def _with_grace(whole: PhaseStatistics, waited: float, grace: float) -> Distribution:
+    """A latency that was measured with a GRACE (s), with another one. Its buckets are as wide as goes with all of it,
+    so what is beyond the first is told by its moments.
+    """
+    if grace == waited:
+        return Distribution.of_statistics(whole)
+    return lognormal(whole.mean - waited, max(whole.variance, 0.0), whole.count).shifted(grace)
+
+
+def running_plan(told: JobLatency, stream: str) -> ql.Plan | None:
+    """The plan of a job's query over a stream whose columns are not looked at; None where that does not do."""
+    try:
+        return ql.analyze(ql.parse(told.query), {stream: ql.Schema({}, open=True)})
+    except ql.QueryError:
+        return None
+
+
+def running_setting(plan: ql.Plan, told: JobLatency) -> Setting:
+    """The setting that a job of this plan runs with by now."""
+    if told.plan is None:
+        return setting_of(plan)
+    return replace(setting_of(plan), grace=told.plan.grace_ms / 1000, cuts=told.plan.cuts, trees=told.plan.trees)
 
 
 def least_of(known: Measured) -> Measured:

@@ -13,11 +13,18 @@ from itertools import islice
 from typing import TypeVar
 
 import query as ql
-from agent.control.latency.measurements import COMPARED_MAX, is_same_work, known_of, percent_of, setting_of
+from agent.control.latency.measurements import (
+    COMPARED_MAX,
+    is_same_work,
+    known_of,
+    percent_of,
+    running_plan,
+    running_setting,
+    setting_of,
+)
 from agent.control.observation.latency_entries import JobLatency
 from query.latency.phases import Phase
 from query.latency.prediction import predict
-from query.latency.setting import Setting
 
 T = TypeVar("T")
 LIMITED_MAX = 8
@@ -65,10 +72,10 @@ def missed_limit(
 
 
 def _missed(found: ql.Plan, wanted: ql.Query, seal_s: float, told: JobLatency) -> MissedLimit | None:
-    plan = _plan_of(told, found.stream)
+    plan = running_plan(told, found.stream)
     if plan is None or plan.within is None or plan.windowing is None or found.windowing is None:
         return None
-    own, other = setting_of(found), _setting_of(plan, told)
+    own, other = setting_of(found), running_setting(plan, told)
     is_same_pane = found.pane_ms == plan.windowing.pane_ms and own.grace == other.grace
     if plan.windowing.slide_ms % (found.pane_ms or 1) or (is_same_pane and is_same_work(wanted, told.query)):
         return None
@@ -83,18 +90,3 @@ def _missed(found: ql.Plan, wanted: ql.Query, seal_s: float, told: JobLatency) -
     if with_it.quantile <= limit_s or predict(other, known, share).quantile > limit_s:
         return None
     return MissedLimit(told.app, plan.within.limit_ms, wait_s, with_it.quantile)
-
-
-def _plan_of(told: JobLatency, stream: str) -> ql.Plan | None:
-    """The plan of a job's query over a stream whose columns are not looked at; None where that does not do."""
-    try:
-        return ql.analyze(ql.parse(told.query), {stream: ql.Schema({}, open=True)})
-    except ql.QueryError:
-        return None
-
-
-def _setting_of(plan: ql.Plan, told: JobLatency) -> Setting:
-    """The setting that a job runs with by now."""
-    if told.plan is None:
-        return setting_of(plan)
-    return replace(setting_of(plan), grace=told.plan.grace_ms / 1000, cuts=told.plan.cuts, trees=told.plan.trees)

@@ -22,7 +22,7 @@ from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.versions import Versions
 from agent.runtime.ingest.feed import ColumnNames, Feed, FeedKey
 from agent.runtime.ingest.in_time.code_turns import CodeTurns
-from agent.runtime.ingest.in_time.feed_block import count_undecoded
+from agent.runtime.ingest.in_time.feed_block import catch_up, count_undecoded
 from agent.runtime.ingest.operator import Operator, PaneConsumer
 from agent.runtime.ingest.operator_pool import OperatorPool
 from agent.runtime.ingest.pipeline import OnSealed, Pipeline, columns_of
@@ -48,23 +48,32 @@ NOT_ASKED: _Made = ([], {})
 
 @dataclass(slots=True)
 class _Batch:
-    """Events on their way through the programs. `times`: those of the events that these have got. `made`: the rows each
-    code has returned, with the places of the events that they come from; None: none yet. `newest`: the time of the
-    newest event that is believed. `place`: the one after them. `is_waiting`: they are not given to anybody yet. `late`:
-    the times of those that nobody gets."""
+    """Events on their way through the programs, of which some may wait. `fields`: the code's names of their columns.
+    `times`: those of the events that these have got. `made`: the rows each code has returned, with the places of the
+    events that they come from; None: none yet. `newest`: the time of the newest event that is believed. `place`: the
+    one after them. `late`: the times of those that nobody gets."""
 
     number: int
     key: FeedKey
     found: Found
     events: pl.DataFrame
+    waiting: int
+    fields: dict[str, str]
     newest: int | None
     watermark_ms: int | None
     latest_ms: int
     place: Place | None
     times: list[int] = field(default_factory=list)
     made: dict[bytes, _Made | None] = field(default_factory=dict)
-    is_waiting: bool = False
     late: list[pl.Series] = field(default_factory=list)
+
+    def take(self, first: int, count: int) -> pl.DataFrame:
+        """Takes out some of the events, which wait no more."""
+        taken = self.events.slice(first, count)
+        self.waiting -= count
+        if not self.waiting:  # it may stay for as long as the code is stuck
+            self.events = self.events.clear()
+        return taken
 
 
 class MappedPipeline(Pipeline):
@@ -94,8 +103,6 @@ class MappedPipeline(Pipeline):
         self._numbers = 0
         self._lost_upto = FIRST_PANE
         self._turns = CodeTurns(ingest.time, ingest.waiting.now, ingest.slice_s)
-        self._inside: float | None = None
-        """The deadline of the block of which more parts follow."""
         super().__init__(versions, job, feeds, begins, wall_ms, ingest, on_sealed, term, resumption, inherited)
 
     def so_far(self) -> None:
@@ -179,14 +186,16 @@ class MappedPipeline(Pipeline):
         times = chunk[TIME]
         newest = times.filter(times <= latest_ms).max()
         newest = newest if isinstance(newest, int) else None
-        if any(name not in chunk.columns for name in self._fields(key)):
+        fields = {column.name: column.field for column in self.feeds[key].columns}
+        if any(name not in chunk.columns for name in fields):
             passed = latest_ms if newest is None else newest
             reached_ms = come_to(watermark_ms, passed, limit_ms)
             self._later(key, lambda operator: _pass_over(operator, key, passed, reached_ms, place))
             return
         self._numbers += 1
-        batch = _Batch(self._numbers, key, self._ingest.found, chunk, newest, watermark_ms, latest_ms, place)
-        due = self._due(batch)
+        found = self._ingest.found
+        batch = _Batch(self._numbers, key, found, chunk, chunk.height, fields, newest, watermark_ms, latest_ms, place)
+        due = self._ingest.waiting.due(self.consumer.operator, [chunk], place)
         is_full = self._rows + len(self._turns) + chunk.height > WAITING_ROWS_MAX
         may_abandon = self._ingest.waiting.may_abandon(self.consumer.operator, place)
         if is_full and not may_abandon:
@@ -194,11 +203,10 @@ class MappedPipeline(Pipeline):
             return
         self._queue.append(batch)
         if not may_abandon:
-            self._ask(batch, chunk)
+            self._ask(batch, 0, chunk.height)
         elif is_full or due is None:  # or all of them are late
-            batch.late.append(times)
+            batch.late.append(batch.take(0, chunk.height)[TIME])
         else:
-            batch.is_waiting = True
             self._turns.wait(batch, chunk.height, due)
             self._ask_in_turn()
         self._drain_queue()
@@ -212,13 +220,11 @@ class MappedPipeline(Pipeline):
             operator.lost_upto = max(operator.lost_upto, self._lost_upto)
         self._later(key, lambda operator: operator.saw(key, 0, None, place))
 
-    def _fields(self, key: FeedKey) -> dict[str, str]:
-        return {column.name: column.field for column in self.feeds[key].columns}
-
-    def _ask(self, batch: _Batch, events: pl.DataFrame) -> None:
+    def _ask(self, batch: _Batch, first: int, count: int) -> None:
         """Gives events of a batch to the job's code, to that of each version."""
-        batch.times, batch.is_waiting = events[TIME].to_list(), False
-        columns = {name: events[column].to_list() for column, name in self._fields(batch.key).items()}
+        events = batch.take(first, count)
+        batch.times = events[TIME].to_list()
+        columns = {name: events[column].to_list() for column, name in batch.fields.items()}
         for code in dict.fromkeys(function.code for function in self.functions()):
             if code is not None and self._send(code, batch.number, batch.times, columns):
                 batch.made[code] = None
@@ -226,23 +232,12 @@ class MappedPipeline(Pipeline):
 
     # Turns, where windows are to be out in time.
 
-    def _due(self, batch: _Batch) -> float | None:
-        """The time by which a batch is to be mapped; None: whenever."""
-        earlier, self._inside = self._inside, None
-        due = self._ingest.waiting.due(self.consumer.operator, [batch.events], batch.place)
-        if due is None:
-            return None
-        due = due if earlier is None else min(due, earlier)
-        if batch.place is not None and batch.place.is_inside:
-            self._inside = due
-        return due
-
     def _ask_in_turn(self) -> None:
         """Gives the code what it can do next, and nobody what cannot be done in time."""
         while (lot := self._turns.take()) is not None:
             batch = lot.source
             assert isinstance(batch, _Batch)
-            self._ask(batch, batch.events.slice(lot.first, lot.events))
+            self._ask(batch, lot.first, lot.events)
             if None in batch.made.values():
                 self._turns.asked(batch.number, lot.events)
         self._leave_out(self._turns.abandoned())
@@ -252,8 +247,7 @@ class MappedPipeline(Pipeline):
         for lot in lots:
             batch = lot.source
             assert isinstance(batch, _Batch)
-            batch.late.append(batch.events[TIME].slice(lot.first, lot.events))
-            batch.is_waiting &= sum(map(len, batch.late)) < batch.events.height
+            batch.late.append(batch.take(lot.first, lot.events)[TIME])
 
     def hand_in(self) -> None:
         """Leaves out what cannot be mapped in time any more."""
@@ -295,7 +289,7 @@ class MappedPipeline(Pipeline):
         while self._queue:
             first = self._queue[0]
             if isinstance(first, _Batch):
-                if first.is_waiting or None in first.made.values():
+                if first.waiting or None in first.made.values():
                     return
                 self._rows -= len(first.times)
                 self._queue.popleft()
@@ -318,7 +312,7 @@ class MappedPipeline(Pipeline):
             made = batch.made.get(operator.function.code or b"")
             if made is not None:
                 self._insert(operator, batch, made)
-            elif batch.newest is not None and not batch.late:
+            elif batch.newest is not None and batch.times:
                 operator.lacks(batch.newest)
             if batch.newest is not None:
                 operator.seen_ms = max(operator.seen_ms, batch.newest)
@@ -344,12 +338,7 @@ class MappedPipeline(Pipeline):
     def caught_up(self, key: FeedKey, wall_ms: int) -> None:
         """Notes that a feed is at its end for now, after the queued events."""
         found = self._ingest.found
-
-        def catch_up(operator: Operator) -> None:
-            operator.timing.take(found)
-            operator.caught_up(key, wall_ms)
-
-        self._later(key, catch_up)
+        self._later(key, lambda operator: catch_up(operator, key, wall_ms, found))
 
     def end_of_feed(self, key: FeedKey) -> None:
         """Notes that a bounded feed is over, after the queued events."""
@@ -361,7 +350,7 @@ class MappedPipeline(Pipeline):
 
 def _lacks(batch: _Batch, code: bytes | None) -> bool:
     """Whether this code does not get the events of a batch, which others have got."""
-    return not batch.is_waiting and code not in batch.made
+    return bool(batch.times) and code not in batch.made
 
 
 def _pass_over(operator: Operator, key: FeedKey, newest: int, watermark_ms: int | None, place: Place | None) -> None:

@@ -23,7 +23,7 @@ from agent.runtime.function.spill import SpillArea
 from agent.runtime.ingest.event_batch import EventBatches
 from agent.runtime.ingest.event_clock import EventClock
 from agent.runtime.ingest.feed import ColumnNames, Feed, FeedDemand, FeedKey, FeedUrgency, OperatorKey
-from agent.runtime.ingest.in_time.feed_block import BlockFrame, FeedBlock
+from agent.runtime.ingest.in_time.feed_block import BlockFrame, FeedBlock, catch_up
 from agent.runtime.ingest.in_time.hand_ins import HandIns, hand_in, limit_of
 from agent.runtime.ingest.in_time.waiting_events import WaitingEvents
 from agent.runtime.ingest.operator import Operator, PaneConsumer
@@ -32,7 +32,7 @@ from agent.runtime.ingest.seal_timing import SealTiming
 from agent.runtime.ingest.watermark import Watermark, believed, come_to, due_ms
 from agent.runtime.model.containment import JobContainment
 from agent.runtime.model.incomplete import HEAL_RETENTION_MS
-from agent.runtime.model.latency.critical_path import NOT_FOUND, BlockRead, Found, found_at_end, found_in_block
+from agent.runtime.model.latency.critical_path import NOT_FOUND, BlockRead, found_at_end, found_in_block
 from agent.runtime.model.meters import JobMeter
 from agent.runtime.model.panes import END, FIRST_PANE, Counts, Run, closed_ms
 from agent.runtime.model.schedule import ANY_TIME, Schedule
@@ -152,9 +152,9 @@ class OperatorPool:
         """The operators of each feed by the time at which their next panes are due."""
         self._blocked: dict[Operator, None] = {}
         """The operators that may have something to seal, whatever their feeds bring."""
-        self._sealing: DeadlineQueue[Operator] = DeadlineQueue()
-        """The operators that have something to seal."""
-        self._hand_ins = HandIns(self.time, self._sealing.times)
+        self._work: DeadlineQueue[Operator] = DeadlineQueue()
+        """The operators that have events to insert in turns, or something to seal."""
+        self._hand_ins = HandIns(self.time, self._work.times)
         self.waiting = WaitingEvents(self.time, self._hand_ins, self.slice_s, self._evaluating)
         self._ahead = 0
         self.found = NOT_FOUND
@@ -223,7 +223,7 @@ class OperatorPool:
         operator.is_partial = not self._incomplete.isdisjoint(names)
         self._alike.setdefault(key, []).append(operator)
         self._hand_ins.add(operator)
-        self._sealing.constrain(operator, None if key.limit_ms is None else key.limit_ms / 1000)
+        self._work.constrain(operator, None if key.limit_ms is None else key.limit_ms / 1000)
         for feed in names:
             self._reading.setdefault(feed, []).append(operator)
             self._idle.setdefault(feed, Schedule()).set(operator, ANY_TIME)
@@ -271,6 +271,8 @@ class OperatorPool:
 
     def end_feed(self, key: FeedKey, wall_ms: int) -> None:
         """Reads a feed no more for anybody: panes that are open now are partial."""
+        for operator in tuple(self._reading.get(key, ())):
+            self.waiting.insert_all(operator)
         for operator in self._reading.pop(key, ()):
             self._alike[operator.key].remove(operator)
             if not self._alike[operator.key]:
@@ -304,7 +306,7 @@ class OperatorPool:
     def _add_work(self, operator: Operator, phase: WorkPhase) -> None:
         """Puts work where it comes by the deadline of its window."""
         deadline, pane_s = self._urgency(operator, is_sealing=phase is WorkPhase.SEAL)
-        self._sealing.add(operator, phase, self.time.now, pane_s, deadline)
+        self._work.add(operator, phase, self.time.now, pane_s, deadline)
 
     def _urgency(self, operator: Operator, *, is_sealing: bool) -> FeedUrgency:
         """The urgency of the pane that is being sealed, or of the one after it: that of its window."""
@@ -319,10 +321,6 @@ class OperatorPool:
         found = [self._urgency(operator, is_sealing=False) for operator in self._reading.get(key, ())]
         deadlines = [one.deadline for one in found if one.deadline is not None]
         return FeedUrgency(min(deadlines, default=None), min((one.pane_s for one in found), default=PANE_MAX_S))
-
-    def insert_all(self, operator: Operator) -> None:
-        """Has an operator take all that waits of it: it reads no more."""
-        self.waiting.insert_all(operator)
 
     def deadline(self, time_ms: int | None) -> float | None:
         """A time (epoch ms), if there is one, as one of the clock of steps (s)."""
@@ -352,7 +350,7 @@ class OperatorPool:
         alike.remove(operator)
         if not alike:
             del self._alike[operator.key]
-        self._sealing.drop(operator)
+        self._work.drop(operator)
         self._hand_ins.drop(operator)
         self.waiting.drop(operator)
         self._blocked.pop(operator, None)
@@ -481,10 +479,16 @@ class OperatorPool:
 
     def _insert(self, operators: list[Operator], key: FeedKey, parsed: Parsed, now: float, place: Place | None) -> None:
         block = self._block(key, parsed, place, is_bounded=operators[0].is_bounded)
+        in_turn = list[Operator]()
         for operator in operators:
-            if not self.waiting.add(operator, block):
+            if self.waiting.add(operator, block):
+                in_turn.append(operator)
+            else:
                 with self._evaluating(operator, block.rows, now):
                     block.insert(operator)
+        if in_turn:
+            self.waiting.share_out(in_turn)
+        for operator in in_turn:
             if self.waiting.waits(operator):
                 self._begin_inserting(operator)
 
@@ -508,9 +512,8 @@ class OperatorPool:
             newest = reached = parsed.abandoned.newest_ms
         if newest is not None:
             self._newest[key] = max(newest, self._newest.get(key, FIRST_PANE))
-        come = come_to(parsed.watermark_ms, reached, self.clock.limit_ms)
-        found = self.found._replace(reached_ms=come)
-        return FeedBlock(key, tuple(frames), malformed, parsed.abandoned, come, place, found)
+        found = self.found._replace(reached_ms=come_to(parsed.watermark_ms, reached, self.clock.limit_ms))
+        return FeedBlock(key, tuple(frames), malformed, parsed.abandoned, place, found)
 
     def _credible(self, events: pl.DataFrame, newest: int) -> int | None:
         """The time of the newest event that may move a watermark. Others wait in their panes for their time."""
@@ -533,7 +536,7 @@ class OperatorPool:
         for operator in idle.due(wall_ms) if idle is not None else ():
             if operator.is_reading:
                 with self._evaluating(operator, 0, now):
-                    self.waiting.after(operator, partial(_catch_up, operator, key, wall_ms, found))
+                    self.waiting.after(operator, partial(catch_up, operator, key, wall_ms, found))
         for consumer in self._consumers_of(key):
             with self._containment.evaluating((consumer.app_id,), 0, now):
                 consumer.caught_up(key, wall_ms)
@@ -606,7 +609,7 @@ class OperatorPool:
     def hand_in(self, now: float) -> None:
         """Closes the panes of windows that are to be out, without what is not inserted by now."""
         self.waiting.abandon_late()
-        for consumer in {one: None for found in self._feed_consumers.values() for one in found if one.abandons}:
+        for consumer in {one: None for found in self._feed_consumers.values() for one in found}:
             with self._containment.evaluating((consumer.app_id,), 0, now):
                 consumer.hand_in()
         for operator, upto in self._hand_ins.due():
@@ -620,7 +623,7 @@ class OperatorPool:
 
     def slice_s(self) -> float:
         """The most that a slice of work may take (s)."""
-        return self._sealing.slice_s
+        return self._work.slice_s
 
     def turn(self) -> Operator | None:
         """The operator whose turn it is to insert events or to seal a run, if any can."""
@@ -634,7 +637,7 @@ class OperatorPool:
 
     def _turn(self) -> PhaseWork[Operator] | None:
         found, inserted, settled = None, list[Operator](), list[Operator]()
-        for work in self._sealing.in_order():
+        for work in self._work.in_order():
             if work.phase is WorkPhase.INSERT:
                 if self.waiting.has_work:
                     found = work
@@ -646,9 +649,9 @@ class OperatorPool:
                 found = work
                 break
         for operator in inserted:
-            self._sealing.remove(operator, WorkPhase.INSERT)
+            self._work.remove(operator, WorkPhase.INSERT)
         for operator in settled:
-            self._sealing.remove(operator, WorkPhase.SEAL)
+            self._work.remove(operator, WorkPhase.SEAL)
             self._blocked[operator] = None
         return found
 
@@ -657,36 +660,27 @@ class OperatorPool:
         work = self._turn()
         assert work is not None
         begun_s, operator = self.time.now, work.job
-        self._sealing.remove(operator, work.phase)
+        self._work.remove(operator, work.phase)
         if work.phase is WorkPhase.INSERT:
             self.waiting.step(now)
+            if operator.consumers:  # its jobs have not ended
+                self._work.times.measured(operator, work.phase, self.time.now - begun_s)
             if self.waiting.waits(operator):
                 self._begin_inserting(operator)
-        else:
-            with self._evaluating(operator, SEALED_ROWS, now):
-                operator.seal_next()
-        self._sealing.times.measured(operator, work.phase, self.time.now - begun_s)
-        if work.phase is WorkPhase.SEAL:
-            with self._evaluating(operator, 0, now):
-                self._sealed(operator)
-
-    def _sealed(self, operator: Operator) -> None:
-        """Goes on behind a run."""
-        if operator.is_sealing:
-            self._begin_sealing(operator)
-        else:
-            operator.start_sealing()
-            self._share_alike(operator.key)
+            return
+        with self._evaluating(operator, SEALED_ROWS, now):  # which drops an operator whose jobs end
+            operator.seal_next()
+            self._work.times.measured(operator, work.phase, self.time.now - begun_s)
+            if operator.is_sealing:
+                self._begin_sealing(operator)
+            else:
+                operator.start_sealing()
+                self._share_alike(operator.key)
 
     def _share_alike(self, key: OperatorKey) -> None:
         for operator in self._alike[key][1:]:
             for consumer in tuple(operator.consumers):
                 self.try_share(consumer)
-
-
-def _catch_up(operator: Operator, key: FeedKey, wall_ms: int, found: Found) -> None:
-    operator.timing.take(found)
-    operator.caught_up(key, wall_ms)
 
 
 def _next_due(operator: Operator) -> int | None:

@@ -541,7 +541,7 @@ class Pipeline:
         if self._job.bounded or self.consumer.pane_ms is None or self.last_pane is not None:
             return
         for operator in self.operators():
-            self._ingest.insert_all(operator)
+            self._ingest.waiting.insert_all(operator)
         self.advance()
         for consumer in self._running:
             self._ingest.stay(consumer)

@@ -13,6 +13,8 @@ PRIOR_S: Mapping[CostClass, float] = MappingProxyType(
     {CostClass.CHEAP: 1e-6, CostClass.SPILLED: 1e-5, CostClass.MAPPED: 2e-5}
 )
 """Cost of an event before any was measured. Rather too low: nothing is abandoned for what is not known."""
+TRIAL_EVENTS = 256
+"""Number of events that are done first where it is not known what they cost."""
 PRIOR_EVENTS = 32
 """Number of events for which the prior counts."""
 MEMORY_EVENTS = 5_000

@@ -30,7 +30,7 @@ from benchmarks.overlay.population import progress
 from benchmarks.race import BenchmarkError
 from benchmarks.replay import Replay
 from benchmarks.report import Comparison, within
-from elf.client import ClientError, SyncClient, SyncJob
+from elf.client import ClientError, Ended, SyncClient, SyncJob
 from elf.client.result import Result
 from elf.demo import DemoError
 from elf.demo.agents.agents import AgentFleet
@@ -38,7 +38,7 @@ from query.latency import Distribution, Measured, Phase, Setting, anchored, phas
 
 from .accuracy import NAME, Bounds, Judged, Latency, lines_of
 
-BOUNDS = Bounds(0.15, 0.2, 91.0, 86.0)
+BOUNDS = Bounds(0.15, 0.2, 91.0, 86.0, papers_ratio=2.0)
 FLEET = "agents"
 WINDOW_MS, GRACE_MS = 250, 125
 POLL_S = 0.1
@@ -179,8 +179,9 @@ class _Bench:
         known = self._as_of_now(one.base, known) if one.due_looks and one != one.base else known
         setting = Setting(GRACE_MS / 1000, POLL_S, on_due=one.due_looks, trees=one.trees)
         expected = known if one.jobs == 1 else beside_others(known, one.jobs - 1)
-        found = predict(setting, expected, 0.99, known.rate * one.rate / one.base.rate)
-        judged = Judged.before(one.label, found, one.agents, 6)
+        rate = known.rate * one.rate / one.base.rate
+        found = predict(setting, expected, 0.99, rate)
+        judged = Judged.before(one.label, found, one.agents, expected.groups.groups(rate * expected.pane))
         try:
             with self._running(one) as (client, job):
                 latencies = _latencies(job, WINDOWS_MIN)
@@ -243,7 +244,7 @@ def _latencies(job: SyncJob, windows: int) -> Sequence[float]:
     found: list[float] = []
     while len(found) < windows:
         update = job.wait(_ENDED_S)
-        if update is None:
+        if update is None or isinstance(update, Ended):
             raise BenchmarkError(f"no window within {_ENDED_S:g} s")
         if isinstance(update, Result) and (told := json.loads(update.json).get("latency_ms")) is not None:
             found.append(told / 1000)

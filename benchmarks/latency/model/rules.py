@@ -13,7 +13,6 @@ from dataclasses import replace
 from benchmarks.overlay.population import progress
 from benchmarks.report import Comparison, reaching, throughput
 from query.latency import Choices, Setting
-from query.latency.planner import CUT_MIN_S
 
 from .accuracy import NAME
 from .search import fleet
@@ -23,7 +22,7 @@ POLLS = (0.01, 0.1, 1.0)
 CUTS = (1, 4, 16)
 GAIN_MIN = 1.05
 CHOICES = Choices((0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0), (False, True), (1, 2, 4, 8, 16), (1, 2, 4))
-PLAIN = Choices(CHOICES.looks, (False,), CHOICES.cuts, (1,))
+PLAIN = replace(CHOICES, on_due=(False,), trees=(1,))
 """The knobs of rules: polls and cuts."""
 AGENTS = 8
 SUSTAINED = "rules, simulated, sustained rate"
@@ -58,10 +57,8 @@ def rules(*, quick: bool = False) -> list[Comparison]:
         met += work.run(chosen, 0.9 * speed, seed=2).is_valid if speed else 0
         plain[name] = work.known.rate * work.largest_speed(work.best_by_model(work.grid(PLAIN)))
         progress(f"{name}: {chosen}, {planned[name]:,.0f} events/s; by polls and cuts alone {plain[name]:,.0f}")
-        for rule, (look, cuts) in _rules().items():
-            setting = replace(work.base, look=look, cuts=cuts, on_due=False)
-            is_there = work.truth.pane / cuts >= CUT_MIN_S or cuts == 1
-            by_rule[rule][name] = work.known.rate * work.largest_speed(setting) if is_there else 0.0
+        for rule, only in _rules().items():
+            by_rule[rule][name] = work.known.rate * max(map(work.largest_speed, work.grid(only)), default=0.0)
     best = max(by_rule, key=lambda rule: geometric_mean(by_rule[rule]))
     unit = "thousand events/s"
     lines = [
@@ -84,5 +81,10 @@ def rules(*, quick: bool = False) -> list[Comparison]:
     ]  # fmt: skip
 
 
-def _rules() -> dict[str, tuple[float, int]]:
-    return {f"polls {1000 * look:g} ms, {cuts} cuts": (look, cuts) for look in POLLS for cuts in CUTS}
+def _rules() -> dict[str, Choices]:
+    """Rules with the only setting that each allows, if panes are long enough for its cuts."""
+    return {
+        f"polls {1000 * look:g} ms, {cuts} cuts": replace(PLAIN, looks=(look,), cuts=(cuts,))
+        for look in POLLS
+        for cuts in CUTS
+    }

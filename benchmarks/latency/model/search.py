@@ -8,6 +8,7 @@ own the cost compared is that of the other knobs.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -50,9 +51,7 @@ def fleet(agents: int) -> Truth:
 
 def _searched(work: Workload, choices: Choices) -> list[Comparison]:
     progress(f"grid of {work.label}")
-    graced = Choices(
-        choices.looks, choices.on_due, choices.cuts, choices.trees, [share * work.limit for share in GRACE_SHARES]
-    )
+    graced = replace(choices, graces=[share * work.limit for share in GRACE_SHARES])
     chosen = plan(1000 * work.limit, work.percent, work.known, choices=graced)
     if not isinstance(chosen, LatencyPlan):
         raise BenchmarkError(f"{work.label}: {chosen.reason}")
@@ -62,8 +61,7 @@ def _searched(work: Workload, choices: Choices) -> list[Comparison]:
     place = work.label
     progress(f" plan {chosen.setting}: {[round(1000 * run.quantile) for run in own]} ms; {len(valid)} of {len(runs)}")
     least = min(valid.values()) if valid else math.inf
-    fastest = Choices(choices.looks, choices.on_due, choices.cuts, choices.trees, graced.graces[-1:])
-    speeds = {one: work.largest_speed(one) for one in work.grid(fastest)}
+    speeds = {one: work.largest_speed(one) for one in work.grid(replace(choices, graces=graced.graces[-1:]))}
     by_model = work.best_by_model(speeds)
     best = max(speeds, key=lambda one: speeds[one])
     progress(f" rate: by the model {by_model} x{speeds[by_model]:.2f}, best {best} x{speeds[best]:.2f}")

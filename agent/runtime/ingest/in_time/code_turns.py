@@ -11,13 +11,11 @@ from collections.abc import Callable, Iterator
 
 from agent.runtime.model.step_clock import StepClock
 from agent.runtime.scheduling.cost_aware import CostAwareScheduler
-from agent.runtime.scheduling.event_costs import EventCosts
+from agent.runtime.scheduling.event_costs import TRIAL_EVENTS, EventCosts
 from agent.runtime.scheduling.lots import CostClass, Lot
 
 CALLS = 2
 """Calls in a slice of work: the code has the next one when it answers."""
-TRIAL_EVENTS = 256
-"""Number of events in a call where it is not known what they take."""
 
 
 class CodeTurns:

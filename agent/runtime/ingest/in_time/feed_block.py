@@ -25,14 +25,13 @@ class BlockFrame(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FeedBlock:
-    """A block, all of whose events are believed. `reached_ms`: the time that the feed has come to with it, if known.
-    `place`: the one after it. `found`: the look that has found it."""
+    """A block, all of whose events are believed. `place`: the one after it. `found`: the look that has found it, with
+    the time that the feed has come to."""
 
     key: FeedKey
     frames: tuple[BlockFrame, ...]
     malformed: int
     abandoned: Abandoned | None
-    reached_ms: int | None
     place: Place | None
     found: Found
 
@@ -63,7 +62,13 @@ class FeedBlock:
             operator.see(self.key, self.abandoned.newest_ms)
             count_undecoded(operator, self.abandoned, self.place)
         operator.timing.take(self.found)
-        operator.saw(self.key, self.malformed, self.reached_ms, self.place)
+        operator.saw(self.key, self.malformed, self.found.reached_ms, self.place)
+
+
+def catch_up(operator: Operator, key: FeedKey, wall_ms: int, found: Found) -> None:
+    """Tells an operator that a feed is at its end for now."""
+    operator.timing.take(found)
+    operator.caught_up(key, wall_ms)
 
 
 def count_undecoded(operator: Operator, abandoned: Abandoned, place: Place | None) -> None:

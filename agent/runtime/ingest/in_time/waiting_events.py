@@ -28,12 +28,10 @@ from agent.runtime.ingest.in_time.feed_block import BlockFrame, FeedBlock
 from agent.runtime.ingest.in_time.hand_ins import HandIns
 from agent.runtime.ingest.operator import Operator
 from agent.runtime.model.step_clock import StepClock
-from agent.runtime.scheduling.event_costs import EventCosts
+from agent.runtime.scheduling.event_costs import TRIAL_EVENTS, EventCosts
 from agent.runtime.scheduling.fair import FairScheduler
 from agent.runtime.scheduling.lots import Lot, slot_of
 
-TRIAL_EVENTS = 256
-"""Number of events that are inserted first where it is not known what that costs."""
 PACE_WEIGHT = 0.1
 """Weight of the last slice in how much of the time is left for events."""
 PACE_MAX = 4.0
@@ -118,8 +116,8 @@ class WaitingEvents:
     # What feeds bring.
 
     def add(self, operator: Operator, block: FeedBlock) -> bool:
-        """Takes a block for an operator; False: the operator may have it at once, all of it."""
-        due = self._due(operator, block)
+        """Takes a block for an operator, before `share_out`; False: the operator may have it at once, all of it."""
+        due = self.due(operator, [frame.events for frame in block.frames], block.place)
         if due is None and operator not in self._queues:
             return False
         queue = self._queues.setdefault(operator, deque())
@@ -131,9 +129,13 @@ class WaitingEvents:
                     block.give(operator, frame, frame.events)
         else:
             self._release(operator, block, entry, due)
-        self._gather()
-        self._drain(operator)
         return True
+
+    def share_out(self, operators: Iterable[Operator]) -> None:
+        """Gives these operators what they can have now of a block that all of them have been told of."""
+        self._gather()
+        for operator in operators:
+            self._drain(operator)
 
     def after(self, operator: Operator, end: Callable[[], None]) -> None:
         """Calls something once nothing waits of an operator: now, perhaps."""
@@ -143,29 +145,25 @@ class WaitingEvents:
             queue.append(_Entry(end))
 
     def due(self, operator: Operator, frames: Iterable[pl.DataFrame], place: Place | None) -> float | None:
-        """The time by which events of a block are to be inserted, so that all of it is done between two sealings; None:
-        whenever."""
+        """The time by which events of the next block, or of a part of one, are to be inserted, so that all of it is
+        done between two sealings, with the parts before; None: whenever."""
+        earlier = self._inside.pop(operator, None)
         if not self.may_abandon(operator, place):
             return None
         live = [oldest for events in frames if (oldest := _oldest(events, operator.open_from_ms)) is not None]
         due_ms = self._hand_ins.due_ms(operator, min(live)) if live else None
         limit_ms = operator.key.limit_ms
-        return None if due_ms is None or limit_ms is None else slot_of(self._seconds(due_ms), limit_ms / 1000)
+        if due_ms is None or limit_ms is None:
+            return None
+        due = slot_of(self._seconds(due_ms), limit_ms / 1000)
+        due = due if earlier is None else min(due, earlier)
+        if place is not None and place.is_inside:
+            self._inside[operator] = due
+        return due
 
     def may_abandon(self, operator: Operator, place: Place | None) -> bool:
         """Whether events of a block may be abandoned: nobody has read it before, and its operator hands in."""
         return self._hand_ins.may_abandon(operator) and not (place is not None and place.replayed)
-
-    def _due(self, operator: Operator, block: FeedBlock) -> float | None:
-        """Returns `due` of a block, or of a part of one, which is done with the parts before."""
-        earlier = self._inside.pop(operator, None)
-        due = self.due(operator, [frame.events for frame in block.frames], block.place)
-        if due is None:
-            return None
-        due = due if earlier is None else min(due, earlier)
-        if block.place is not None and block.place.is_inside:
-            self._inside[operator] = due
-        return due
 
     def _release(self, operator: Operator, block: FeedBlock, entry: _Entry, due: float) -> None:
         cost_class = operator.cost_class
@@ -183,7 +181,7 @@ class WaitingEvents:
     def step(self, now: float) -> None:
         """Does the slice of work that is gathered, and gathers the next one."""
         began = self._clock.now
-        for operator in self._hand_ins.operators:
+        for operator in tuple(self._hand_ins.operators):
             if operator.waiting_rows:
                 with self._evaluating(operator, 0, now):
                     operator.insert_waiting()
@@ -196,7 +194,7 @@ class WaitingEvents:
         self._count_abandoned()
 
     def insert_all(self, operator: Operator) -> None:
-        """Gives an operator all of its events that wait: it reads no more."""
+        """Gives an operator all of its events that wait: it reads no more, or one feed less."""
         self._inside.pop(operator, None)
         if operator in self._queues:
             for lot in self._scheduler.withdraw(operator):
@@ -219,36 +217,35 @@ class WaitingEvents:
                 self._scheduler.revise(operator, cost_class, cost_s)
 
     def _gather(self) -> None:
-        """Hands out lots until they are a slice of work."""
+        """Hands out lots until they are a slice of work. O(operators and lots)."""
         slice_s = self._slice_s()
-        while (left_s := slice_s - self._gathered_s()) > slice_s / 2:
+        gathered_s = sum(self._gathered_s(operator) for operator in self._hand_ins.operators)
+        while (left_s := slice_s - gathered_s) > slice_s / 2:
             lot = self._scheduler.next_to_process(self.now(), left_s)
             if lot is None:
                 break
-            operator = self._take(lot)
+            operator = _source(lot)[-1]
+            gathered_s -= self._gathered_s(operator)
+            self._take(lot)
             self._drain(operator)
+            gathered_s += self._gathered_s(operator)
         self._count_abandoned()
 
-    def _gathered_s(self) -> float:
-        """The work on events that operators have and have not inserted; a batch of them is always a slice."""
-        gathered_s = 0.0
-        for operator in self._hand_ins.operators:
-            if rows := operator.waiting_rows:
-                is_batch = rows >= (ROWS_PER_BATCH // 2 if self._is_known(operator) else TRIAL_EVENTS)
-                cost_s = self.costs.cost_s(operator, operator.cost_class)
-                gathered_s += self._slice_s() if is_batch else rows * cost_s
-        return gathered_s
+    def _gathered_s(self, operator: Operator) -> float:
+        """The work on events that an operator has and has not inserted; a batch of them is always a slice."""
+        rows, cost_class = operator.waiting_rows, operator.cost_class
+        batch = ROWS_PER_BATCH // 2 if self.costs.is_known(operator, cost_class) else TRIAL_EVENTS
+        return self._slice_s() if rows >= batch else rows * self.costs.cost_s(operator, cost_class)
 
-    def _is_known(self, operator: Operator) -> bool:
-        return self.costs.is_known(operator, operator.cost_class)
-
-    def _take(self, lot: Lot) -> Operator:
+    def _take(self, lot: Lot) -> None:
         """Gives the events of a lot to their operator."""
         entry, block, frame, operator = _source(lot)
         entry.waiting -= lot.events
+        events = frame.events  # itself, if all of it: operators that take the same frames share their batches
+        if lot.events < events.height:
+            events = events.slice(lot.first, lot.events)
         with self._evaluating(operator, lot.events, self._clock.now):
-            block.give(operator, frame, frame.events.slice(lot.first, lot.events))
-        return operator
+            block.give(operator, frame, events)
 
     def _count_abandoned(self) -> None:
         """Notes which events are abandoned: they are late when their block ends."""
@@ -263,8 +260,7 @@ class WaitingEvents:
 
     def _drain(self, operator: Operator) -> None:
         """Ends all blocks from the first on of which no event waits."""
-        queue = self._queues.get(operator)
-        while queue and not queue[0].waiting:
+        while (queue := self._queues.get(operator)) and not queue[0].waiting:
             entry = queue.popleft()
             operator.has_more = bool(queue)
             with self._evaluating(operator, 0, self._clock.now):

@@ -95,7 +95,8 @@ class MergingDecider:
             windowing = function.plan.windowing
             assert windowing is not None
             sizes = [WindowSize(one.size_ms, one.slide_ms) for one in windowing.sizes]
-            counts = WindowCounts.of(sizes, 1000 * MINUTE_S, subtracts=function.difference is not None)
+            subtracts, pane_ms = function.difference is not None, windowing.pane_ms
+            counts = WindowCounts.of(sizes, 1000 * MINUTE_S, subtracts=subtracts, pane_ms=pane_ms)
             self._windows = function, counts
         agents = self._state.roster.present().bit_count()
         return WindowJob(self._windows[1], MINUTE_S, agents=max(1, agents), owners=self._state.trees)
