@@ -272,9 +272,7 @@ async def test_nothing_is_read_that_no_job_wants(tmp_path: Path, nursery: trio.N
     assert feeds.statistics()["web"].events == 2, "what was read stays counted"
 
 
-async def test_nothing_is_kept_of_a_feed_that_is_wanted_no_more_as_it_is_inserted(
-    tmp_path: Path, nursery: trio.Nursery
-) -> None:
+async def test_nothing_is_kept_of_a_feed_that_goes_as_it_is_read(tmp_path: Path, nursery: trio.Nursery) -> None:
     path = tmp_path / "web.log"
     write(path, range(3))
     agent = FakeAgent(live(start="beginning"))

@@ -631,14 +631,12 @@ class LocalJobs:
         self._working.add(job.app_id, WorkPhase.COMBINE, self.ingest.time.now, 0.0, self.ingest.deadline(due_ms))
 
     def sealed_upto(self) -> int | None:
-        """The last sealed pane of the operator whose turn it is; None when nothing can be inserted, sealed or sent
-        now."""
+        """The last sealed pane of the operator whose turn it is; None: nothing can be inserted, sealed or sent now."""
         waiting = FIRST_PANE if len(self._working) else None
         return waiting if (operator := self.ingest.turn()) is None else operator.frontier
 
     def seal_next(self, now: float) -> None:
-        """Lets the most urgent jobs combine and send, after a slice of events is inserted or a run is sealed if that is
-        more urgent."""
+        """Lets the most urgent jobs combine and send, after a slice is inserted or a run sealed if that comes first."""
         due, first = self.ingest.work_due(), next(self._working.in_order(), None)
         if first is None or (due is not None and due < first.due):
             self.ingest.work_next(now)
