@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 import query as ql
 from agent.access.decision import Access
 from agent.access.rules import AccessRole, AccessRule
-from agent.calibration.dry_run import DryRunResult, NoDryRunError, run_dry
+from agent.calibration import dry_run
+from agent.calibration.dry_run import LOGS_MAX, DryRunResult, NoDryRunError, run_dry
 from agent.calibration.log_times import CLOCK_MS, STANDSTILL_MS, LogTimes, all_times, log_times
 from agent.configuration.config import StreamConfig
 from agent.control.latency.dry_runs import WAITING_MAX, DryRunAnswers, DryRunClocks
@@ -101,6 +102,22 @@ def test_only_whole_lines_of_plain_logs_are_run(tmp_path: Path) -> None:
     found = dry(tmp_path)
     assert 300 <= found.lines <= 320
     assert found.selectivity <= 0.5
+
+
+def test_of_a_long_log_its_end_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = written(tmp_path / "a.log", rows_of(4_000))
+    monkeypatch.setattr(dry_run, "TAIL_BYTES", len(lines) // 4 + 10)
+    found = dry(tmp_path)
+    assert found.lines == 1_000
+    assert found.times.rate == pytest.approx(100, rel=0.02)
+
+
+def test_of_many_logs_those_are_run_that_were_written_last(tmp_path: Path) -> None:
+    for number in range(LOGS_MAX + 4):
+        log = tmp_path / f"{number}.log"
+        written(log, rows_of(300 + number))
+        os.utime(log, (NOW_MS / 1000 - number, NOW_MS / 1000 - number))
+    assert dry(tmp_path).lines == sum(300 + number for number in range(LOGS_MAX))
 
 
 @pytest.mark.parametrize("content", [b"", b"no event\n" * 5, b'{"path": "/a"}'])
