@@ -6,7 +6,6 @@ import gzip
 import json
 import os
 from collections.abc import Callable, Iterable
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import pytest
 import trio
 from hypothesis import given
 from hypothesis import strategies as st
+from measured_work import OF_WORK, ticking
 
 import query as ql
 from agent.access.decision import Access
@@ -30,17 +30,12 @@ from agent.runtime.messages.views.dry_runs import DryRun, DryRunView
 from agent.runtime.requests.events import DryRunAsked
 from agent.sources.file.source import FileSource
 from overlay import Id, Peer
-from query.latency import Phase, PhaseStatistics
+from query.latency import PhaseStatistics
 
 NOW_MS = 1_700_000_000_000
 HOUR_MS = 3_600_000
 SQL = "SELECT path, COUNT(*) AS n FROM web WHERE status = 200 GROUP BY path WINDOWING 1 SECOND"
 Rows = Iterable[tuple[int, str, int]]
-
-
-def ticking(step: float) -> Callable[[], float]:
-    """A clock that goes on by a step whenever it is looked at."""
-    return (step * number for number in count()).__next__
 
 
 def planned(text: str) -> ql.Plan:
@@ -78,7 +73,7 @@ def test_lines_groups_and_costs_are_found(tmp_path: Path) -> None:
     found = dry(tmp_path)
     assert found.lines == 4_000
     assert found.selectivity == pytest.approx(0.5)
-    assert found.costs.keys() == {Phase.PARSE, Phase.INSERT, Phase.SEAL, Phase.COMBINE, Phase.FINISH}
+    assert found.costs.keys() == set(OF_WORK)
     assert all(cost.pieces >= 2 for cost in found.costs.values())
     assert found.groups.groups(2_000) == pytest.approx(50, rel=0.3)
     assert found.group_bytes > 0
@@ -258,7 +253,7 @@ def test_an_agent_answers_what_it_has_found(tmp_path: Path) -> None:
     assert view.rate == pytest.approx(100, rel=0.02)
     sample, count = clipped(view)
     assert count == 0
-    assert sample.costs.keys() == {Phase.PARSE, Phase.INSERT, Phase.SEAL, Phase.COMBINE, Phase.FINISH}
+    assert sample.costs.keys() == set(OF_WORK)
 
 
 @pytest.mark.parametrize(
