@@ -262,8 +262,8 @@ def test_whoever_is_killed_in_the_middle_of_a_move_windows_go_on(
         assert all(owners[group] == [moving.new] for group in moving.groups), "they have moved"
     named = {one for came in stage.watch.windows[mark:] for one in _named(came)}
     print(
-        f"{moving.mode}, {victim} killed {moment}: {silence_s:.1f} s between two windows, {back.at_s - without.at_s:.1f}"
-        f" s until all are whole again, {sorted(named)} named"
+        f"{moving.mode}, {victim} killed {moment}: {silence_s:.1f} s between two windows,"
+        f" {back.at_s - without.at_s:.1f} s until all are whole again, {sorted(named)} named"
     )
 
 
