@@ -19,6 +19,7 @@ from agent.programs.commands import ProgramSaid, StartProgram, TellProgram
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.ingest import event_batch
 from agent.runtime.ingest.event_batch import EventBatch
+from agent.runtime.ingest.in_time import waiting_events
 from agent.runtime.ingest.in_time.code_turns import CodeTurns
 from agent.runtime.ingest.mapped import MappedPipeline, _Batch
 from agent.runtime.ingest.operator import Operator
@@ -61,6 +62,18 @@ def test_jobs_within_their_share_lose_nothing_and_all_recover(monkeypatch: pytes
     assert [(one.late, one.partial) for one in many[-3:]] == [(0, [])] * 3
     written = [one.events for one in windows["few"]]
     assert sum(one.events + one.late for one in many) == sum(written), "each event is in its window, or late"
+
+
+def test_a_log_is_not_read_on_while_so_many_events_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting_events, "WAITING_ROWS_MAX", 150)
+    agent = VirtualAgent(patch=monkeypatch, costs_s=COSTS_S)
+    agent.submit_all({"many": JOBS["many"]})
+    agent.go_on(3.0)
+    assert agent.turned_away
+    agent.go_on(4.0, per_s=0)
+    assert agent.read == len(agent.writes), "it is read when they are done"
+    counted = sum(one.events + one.late for one in agent.windows()["many"])
+    assert counted == sum(agent.writes), "each event is in its window, or late"
 
 
 def test_a_job_that_waits_loses_nothing_beside_one_that_does_not(monkeypatch: pytest.MonkeyPatch) -> None:

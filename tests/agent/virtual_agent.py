@@ -33,6 +33,8 @@ class VirtualAgent(Fleet):
         """The number of events in each step."""
         self.read = 0
         """The number of steps that were read."""
+        self.turned_away = 0
+        """How often the log was not read on, as too many of its events waited."""
         add = PaneStore.add
 
         def add_slowly(store: PaneStore, batch: Any) -> None:
@@ -97,6 +99,9 @@ class VirtualAgent(Fleet):
         while self.read < len(self.writes) and self.is_free:
             at_ms = self.began_ms + round((self.read + 1) * STEP_S * 1000) - 1
             count = self.writes[self.read]
+            if not ingest.has_room(feed.key):
+                self.turned_away += 1
+                return
             abandoned_ms = ingest.abandoned_ms(feed.key)
             if abandoned_ms is not None and at_ms <= abandoned_ms:
                 parsed = Parsed((), 0, abandoned=Abandoned(count, at_ms))

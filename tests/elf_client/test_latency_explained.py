@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from asking_process import ask
+from measured_work import OF_WORK
 from scripted_agent import Conversation, ScriptedAgent
 
 from agent.control.messages import (
@@ -29,7 +30,6 @@ from overlay import Id
 from query.latency import AGENT_PHASES, Phase, PhaseStatistics, phases_to_bytes
 
 SQL = "SELECT path, COUNT(*) AS n FROM web GROUP BY path WINDOWING 1 SECOND WITHIN 2 SECONDS"
-OF_WORK = (Phase.PARSE, Phase.INSERT, Phase.SEAL, Phase.COMBINE, Phase.FINISH)
 LATE = PhaseStatistics(100, buckets={0: 98, 250: 2}).to_bytes()
 JOB = """
 import elf

@@ -6,16 +6,23 @@ import json
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import trio
 
 import elf
+from elf.demo.agents.agent_process import Settings
+from elf.demo.agents.agents import AgentFleet, AgentSpec, StreamFiles
 
 PAUSE_S = 0.01
+FIRST_LINE = '{"time": "2026-01-01T00:00:00Z", "id": -1}\n'
+"""A line that is there before the agents, and tells them the form of the log."""
+OF_EACH = 1_000_000
+"""Distance between the first numbers of two servers of a fleet."""
 Rotate = Callable[[Path], None]
 
 
@@ -56,6 +63,40 @@ class Writer:
         finally:
             self._over.set()
             self._thread.join()
+
+
+class NumberedFleet(AgentFleet):
+    """Agents with a stream `web`, each beside a server of its own that writes from when all of them are ready.
+
+    `settings`: further ones, by agent. `first_lines`: lines that are in each log before the agents are there.
+    """
+
+    def __init__(
+        self, folder: Path, names: Sequence[str], settings: Mapping[str, Settings] | None = None, first_lines: int = 1
+    ) -> None:
+        logs = {name: folder / f"{name}.json" for name in names}
+        for log in logs.values():
+            log.write_text(FIRST_LINE * first_lines)
+        self._servers = [Writer(log, OF_EACH * place) for place, log in enumerate(logs.values())]
+        self._writing = ExitStack()
+        own = settings or {}
+        specs = [
+            AgentSpec(name, (StreamFiles("web", (str(log),)),), settings=own.get(name, ()))
+            for name, log in logs.items()
+        ]
+        super().__init__(folder / "agents", specs)
+
+    def __enter__(self) -> Self:
+        super().__enter__()
+        for server in self._servers:
+            self._writing.enter_context(server.writing())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._writing.close()
+        super().__exit__(kind, error, traceback)
 
 
 class Windows:

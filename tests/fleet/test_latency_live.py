@@ -13,15 +13,14 @@ from pathlib import Path
 import pytest
 from elf_process import elf as elf_process
 from link_relay import LinkRelay
-from numbered_lines import Writer
+from numbered_lines import NumberedFleet
 from watching import DEADLINE_S, milliseconds
 
 import elf
 from agent.control.messages import JobLatency
 from agent.control.observation.latency_entries import PlanEntry
 from elf.client import QueryRefusedError, Result, SyncClient, SyncJob
-from elf.demo.agents.agent_process import AgentProcess, Settings
-from elf.demo.agents.agents import AgentFleet, AgentSpec, StreamFiles
+from elf.demo.agents.agent_process import AgentProcess
 from query.latency import AGENT_PHASES, Phase
 
 pytestmark = pytest.mark.live
@@ -39,6 +38,7 @@ COUNTED = "SELECT COUNT(*) AS n, MAX(id) AS newest FROM web WINDOWING 1 SECOND"
 SQL = f"{COUNTED} GRACE 500 MILLISECONDS WITHIN {LIMIT_MS // 1000} SECONDS"
 SOON, GRACE_MS = f"{COUNTED} WITHIN 2 SECONDS", 500
 """A query whose GRACE is chosen, and that GRACE."""
+OUT_OF_REACH = r"WITHIN 2 ms is out of reach: (.* can be met|no time can be promised)"
 READ_MS = 10.0
 """By so much the clocks of two processes of a machine may differ, and roundings."""
 
@@ -52,10 +52,6 @@ def check_line(result: Result, came_ms: float) -> bool:
     assert 0 < said["latency_ms"] <= came_ms - milliseconds(result.window_end) + READ_MS
     assert said["met"] == (said["latency_ms"] <= LIMIT_MS)
     assert ("slowest" in said) == (not said["met"])
-    if "slowest" in said:
-        phase, agent = said["slowest"].split(", ")
-        assert agent in NAMES
-        assert phase in {one.label for one in Phase} - {"close", "deliver"}
     return True
 
 
@@ -83,22 +79,16 @@ def check_sums(found: JobLatency) -> None:
 
 
 def test_results_say_what_they_took_and_their_master_where_it_went(tmp_path: Path) -> None:
-    writers = [Writer(tmp_path / f"{name}.json", 1_000_000 * place) for place, name in enumerate(NAMES)]
-    for writer in writers:
-        writer.log.write_text('{"time": "2026-01-01T00:00:00Z", "id": -1}\n')
-    specs = [AgentSpec(name, (StreamFiles("web", (str(tmp_path / f"{name}.json"),)),)) for name in NAMES]
-    with AgentFleet(tmp_path / "agents", specs) as fleet, ExitStack() as writing:
-        for writer in writers:
-            writing.enter_context(writer.writing())
+    with NumberedFleet(tmp_path, NAMES) as fleet:
         socket = fleet.socket(NAMES[0])
         with elf.connect_sync(socket) as client, client.query(SQL, app="numbers") as job:
             said, found = watched(client, job)
             shown = elf_process("latency", "numbers", "--socket", str(socket))
             listed = elf_process("latency", "--output", "json", "--socket", str(socket))
-            with pytest.raises(QueryRefusedError, match=r"WITHIN 2 ms is out of reach: "):
+            with pytest.raises(QueryRefusedError, match=OUT_OF_REACH):
                 client.query(f"{COUNTED} WITHIN 2 MILLISECONDS").__enter__()
-            with client.query(SQL, app="again"):
-                """Not refused: the limit is met already."""
+            with client.query(SQL, app="again") as again:
+                assert "out of reach" not in again.warning, "the limit is met already"
         assert fleet.faults() == []
     assert found.results >= said
     assert found.met + found.missed == found.results
@@ -147,22 +137,19 @@ def until(job: SyncJob, client: SyncClient, is_so: Callable[[PlanEntry], bool]) 
 @pytest.mark.slow
 def test_a_busy_agent_is_named_in_the_plan(tmp_path: Path) -> None:
     names = NAMES[:3]
-    writers = [Writer(tmp_path / f"{name}.json", 1_000_000 * place) for place, name in enumerate(names)]
-    for writer in writers:
-        writer.log.write_text('{"time": "2026-01-01T00:00:00Z", "id": -1}\n')
-    specs = [AgentSpec(name, (StreamFiles("web", (str(tmp_path / f"{name}.json"),)),)) for name in names]
-    with AgentFleet(tmp_path / "agents", specs) as fleet, ExitStack() as writing:
-        for writer in writers:
-            writing.enter_context(writer.writing())
-        with elf.connect_sync(fleet.socket(names[0])) as client, client.query(SOON, app="numbers") as job:
-            calm = until(job, client, lambda plan: plan.mean_ms > 0)
-            assert calm.grace_ms == GRACE_MS
-            master = client.latency("numbers").master
-            slow = next(name for name in names[1:] if name != master)
-            with busy(fleet.process(slow)):
-                named = until(job, client, lambda plan: f" of {slow} takes " in plan.remark)
-                settled = until(job, client, lambda plan: f" of {slow} takes " in plan.remark and ";" in plan.remark)
-            shown = elf_process("latency", "numbers", "--socket", str(fleet.socket(names[0])))
+    with (
+        NumberedFleet(tmp_path, names) as fleet,
+        elf.connect_sync(fleet.socket(names[0])) as client,
+        client.query(SOON, app="numbers") as job,
+    ):
+        calm = until(job, client, lambda plan: plan.mean_ms > 0)
+        assert calm.grace_ms == GRACE_MS
+        master = client.latency("numbers").master
+        slow = next(name for name in names[1:] if name != master)
+        with busy(fleet.process(slow)):
+            named = until(job, client, lambda plan: f" of {slow} takes " in plan.remark)
+            settled = until(job, client, lambda plan: f" of {slow} takes " in plan.remark and ";" in plan.remark)
+        shown = elf_process("latency", "numbers", "--socket", str(fleet.socket(names[0])))
     assert named.drift_ms > 30
     assert "more than planned; " in settled.remark
     assert f"of {slow} takes" in " ".join(shown.out.split())
@@ -171,21 +158,12 @@ def test_a_busy_agent_is_named_in_the_plan(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_link_that_takes_longer_is_named_within_ten_windows_and_what_follows_is_said(tmp_path: Path) -> None:
     names = NAMES[:2]
-    writers = [Writer(tmp_path / f"{name}.json", 1_000_000 * place) for place, name in enumerate(names)]
-    for writer in writers:
-        writer.log.write_text('{"time": "2026-01-01T00:00:00Z", "id": -1}\n')
     with ExitStack() as stage:
         relays = [LinkRelay(lambda name=name: fleet.process(name).port) for name in names]  # type: ignore[misc]
         first, second = (stage.enter_context(relay).address for relay in relays)
-        settings: list[Settings] = [[("advertise", first)], [("advertise", second), ("seeds", [first])]]
-        specs = [
-            AgentSpec(name, (StreamFiles("web", (str(tmp_path / f"{name}.json"),)),), settings=one)
-            for name, one in zip(names, settings, strict=True)
-        ]
-        fleet = AgentFleet(tmp_path / "agents", specs)
+        settings = {names[0]: [("advertise", first)], names[1]: [("advertise", second), ("seeds", [first])]}
+        fleet = NumberedFleet(tmp_path, names, settings)
         stage.enter_context(fleet)
-        for writer in writers:
-            stage.enter_context(writer.writing())
         client = stage.enter_context(elf.connect_sync(fleet.socket(names[0])))
         job = stage.enter_context(client.query(SOON, app="numbers"))
         until(job, client, lambda plan: plan.mean_ms > 0)

@@ -4,22 +4,20 @@ of nothing."""
 from __future__ import annotations
 
 import json
-import os
-import textwrap
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from unittest import mock
 
-import elf_process
 import pytest
+from agent_process import DEADLINE_S, eventually
+from test_job_processes import done, job_file
+from watching import Watch
 
-import elf
 from agent.programs.confinement import refusal
+from elf.client import RefusedError, SyncClient
 from elf.demo.agents.agents import AgentFleet, AgentSpec, StreamFiles
 
 pytestmark = [
@@ -81,67 +79,44 @@ def writing(logs: list[Log], per_s: int) -> Iterator[None]:
         thread.join()
 
 
-@contextmanager
-def followed(fleet: AgentFleet, windows: list[elf.Result], through: str) -> Iterator[None]:
-    is_over = threading.Event()
-
-    def follow() -> None:
-        with elf.connect_sync(fleet.socket(through)) as client, client.follow("slow", reconnect=True) as job:
-            while not is_over.is_set():
-                if isinstance(update := job.wait(0.5), elf.Result):
-                    windows.append(update)
-
-    thread = threading.Thread(target=follow)
-    thread.start()
-    try:
-        yield
-    finally:
-        is_over.set()
-        thread.join()
-
-
 def master(fleet: AgentFleet) -> str:
-    with elf.connect_sync(fleet.socket("agent-1")) as client:
-        return client.latency("slow").master
+    """The agent that is the job's master, once it is told: on a busy machine an agent may have to join again."""
 
+    def told() -> str:
+        try:
+            return SyncClient(str(fleet.socket("agent-1")), DEADLINE_S).latency("slow").master
+        except RefusedError:
+            return ""
 
-def until(condition: object, what: str) -> None:
-    deadline = time.monotonic() + 60.0
-    while not condition():  # type: ignore[operator]
-        assert time.monotonic() < deadline, f"in vain: {what}"
-        time.sleep(0.1)
+    found: str = eventually(told, "the job's master")
+    return found
 
 
 @pytest.mark.parametrize("is_master_killed", [False, True], ids=["another", "the master"])
 def test_each_line_is_counted_once_or_late_or_of_an_agent_that_is_missing(
     tmp_path: Path, is_master_killed: bool
 ) -> None:
-    logs, windows = [Log(tmp_path, name) for name in AGENTS], list[elf.Result]()
-    job = tmp_path / "job.py"
-    job.write_text(textwrap.dedent(SLOW))
+    logs = [Log(tmp_path, name) for name in AGENTS]
     specs = [AgentSpec(log.name, (StreamFiles("web", (str(log.path),)),)) for log in logs]
     with AgentFleet(tmp_path / "agents", specs) as fleet:
-        environment = {"ELF_SOCKET": str(fleet.socket("agent-1")), "ELF_CREATOR": str(fleet.creator)}
-        with mock.patch.dict(os.environ, environment):
-            finished = elf_process.elf("submit", str(job))
-        assert finished.code == 0, finished.err
+        done(fleet, "submit", job_file(tmp_path, SLOW))
         lead = master(fleet)
         victim = lead if is_master_killed else next(name for name in AGENTS if name != lead)
         through = next(name for name in AGENTS if name not in (victim, lead))
-        with followed(fleet, windows, through):
+        with Watch(fleet.socket(through), "slow") as watch:
             with writing(logs, 20):
-                until(lambda: len(windows) >= 12 and windows[-1].contributors == 3, "windows of all agents")
-            before = len(windows)
+                watch.wait_for("windows of all agents", lambda came: came.result.contributors == 3, after=11)
+            before = len(watch.windows)
             with writing(logs, PER_S):
-                until(lambda: sum(one.late for one in windows) > PER_S, "an overload")
+                watch.wait_for("an overload", lambda _: sum(one.result.late for one in watch.windows) > PER_S)
                 fleet.kill(victim)
-                until(lambda: any(one.missing == [victim] for one in windows[before:]), "a window without it")
+                watch.wait_for("a window without it", lambda came: came.result.missing == [victim], after=before)
             written = {log.name: log.written for log in logs}
             living = [log for log in logs if log.name != victim]
             with writing(living, 20):
-                calm = len(windows)
-                until(lambda: len(windows) > calm + 8, "a calm")
+                watch.wait_for("a calm", lambda _: True, after=len(watch.windows) + 8)
         assert fleet.faults() == []
+    windows = [came.result for came in watch.windows]
     counted = Counter(str(row["id"]) for one in windows for row in one.rows for _ in range(row["n"]))
     assert max(counted.values()) == 1, "nothing counts twice"
     first = {name: min(int(id_.split()[1]) for id_ in counted if id_.startswith(name)) for name in AGENTS}

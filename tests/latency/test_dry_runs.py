@@ -6,7 +6,6 @@ import gzip
 import json
 import os
 from collections.abc import Callable, Iterable
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,12 @@ import pytest
 import trio
 from hypothesis import given
 from hypothesis import strategies as st
+from measured_work import OF_WORK, ticking
 
 import query as ql
 from agent.access.decision import Access
 from agent.access.rules import AccessRole, AccessRule
+from agent.calibration import dry_run
 from agent.calibration.dry_run import LOGS_MAX, DryRunResult, NoDryRunError, run_dry
 from agent.calibration.log_times import CLOCK_MS, STANDSTILL_MS, LogTimes, all_times, log_times
 from agent.configuration.config import StreamConfig
@@ -29,17 +30,12 @@ from agent.runtime.messages.views.dry_runs import DryRun, DryRunView
 from agent.runtime.requests.events import DryRunAsked
 from agent.sources.file.source import FileSource
 from overlay import Id, Peer
-from query.latency import Phase, PhaseStatistics
+from query.latency import PhaseStatistics
 
 NOW_MS = 1_700_000_000_000
 HOUR_MS = 3_600_000
 SQL = "SELECT path, COUNT(*) AS n FROM web WHERE status = 200 GROUP BY path WINDOWING 1 SECOND"
 Rows = Iterable[tuple[int, str, int]]
-
-
-def ticking(step: float) -> Callable[[], float]:
-    """A clock that goes on by a step whenever it is looked at."""
-    return (step * number for number in count()).__next__
 
 
 def planned(text: str) -> ql.Plan:
@@ -76,7 +72,7 @@ def test_lines_groups_and_costs_are_found(tmp_path: Path) -> None:
     written(tmp_path / "a.log", rows_of(4_000))
     found = dry(tmp_path)
     assert found.lines == 4_000
-    assert found.costs.keys() == {Phase.PARSE, Phase.INSERT, Phase.SEAL, Phase.COMBINE, Phase.FINISH}
+    assert found.costs.keys() == set(OF_WORK)
     assert all(cost.pieces >= 2 for cost in found.costs.values())
     assert found.groups.groups(2_000) == pytest.approx(50, rel=0.3)
     assert found.group_bytes > 0
@@ -99,6 +95,22 @@ def test_only_whole_lines_of_plain_logs_are_run(tmp_path: Path) -> None:
     (tmp_path / "b.log").write_bytes(b"\xff\x00 no event\n" * 20)
     found = dry(tmp_path)
     assert 300 <= found.lines <= 320
+
+
+def test_of_a_long_log_its_end_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = written(tmp_path / "a.log", rows_of(4_000))
+    monkeypatch.setattr(dry_run, "TAIL_BYTES", len(lines) // 4 + 10)
+    found = dry(tmp_path)
+    assert found.lines == 1_000
+    assert found.times.rate == pytest.approx(100, rel=0.02)
+
+
+def test_of_many_logs_those_are_run_that_were_written_last(tmp_path: Path) -> None:
+    for number in range(LOGS_MAX + 4):
+        log = tmp_path / f"{number}.log"
+        written(log, rows_of(300 + number))
+        os.utime(log, (NOW_MS / 1000 - number, NOW_MS / 1000 - number))
+    assert dry(tmp_path).lines == sum(300 + number for number in range(LOGS_MAX))
 
 
 @pytest.mark.parametrize("content", [b"", b"no event\n" * 5, b'{"path": "/a"}'])
@@ -248,7 +260,7 @@ def test_an_agent_answers_what_it_has_found(tmp_path: Path) -> None:
     assert view.rate == pytest.approx(100, rel=0.02)
     sample, count = clipped(view)
     assert count == 0
-    assert sample.costs.keys() == {Phase.PARSE, Phase.INSERT, Phase.SEAL, Phase.COMBINE, Phase.FINISH}
+    assert sample.costs.keys() == set(OF_WORK)
 
 
 @pytest.mark.parametrize(

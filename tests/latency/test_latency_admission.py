@@ -13,6 +13,7 @@ from test_latency_views import statistics
 import query as ql
 from agent.control.latency.admission import AdmittedPlan, decided
 from agent.control.latency.measurements import choices_of, is_same_work, known_of, least_of, percent_of, setting_of
+from agent.control.latency.other_jobs import LIMITED_MAX, limited
 from agent.control.messages import JobLatency, Refused
 from agent.control.observation.latency_entries import PlanEntry
 from agent.control.observation.latency_view import described_latency
@@ -235,6 +236,12 @@ def test_work_that_is_shared_is_done_once() -> None:
     alike = with_limit(500, f"{COUNT} GRACE 120 MILLISECONDS", seal=190.0)
     assert isinstance(beside(SOONER, alike), AdmittedPlan)
     assert isinstance(beside(SOONER.replace("120", "110"), alike), Refused)
+
+
+def test_of_many_jobs_the_first_with_limits_are_asked() -> None:
+    texts = ["no query", *(text for limit in range(1, 30) for text in (COUNT, f"{COUNT} WITHIN {limit} SECONDS"))]
+    asked = limited(texts, lambda text: text)
+    assert asked == [f"{COUNT} WITHIN {limit} SECONDS" for limit in range(1, LIMITED_MAX + 1)]
 
 
 # Masters may tell anything.

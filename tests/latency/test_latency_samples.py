@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from measured_work import OF_WORK
 
 import query as ql
 from agent.control.latency.dry_runs import ASKED_MAX, described, some_of
@@ -27,7 +28,6 @@ PLAN = ql.analyze(
     {"web": ql.Schema({}, open=True)},
 )
 ANYTHING = st.floats(allow_nan=True, allow_infinity=True)
-OF_WORK = (Phase.PARSE, Phase.INSERT, Phase.SEAL, Phase.COMBINE, Phase.FINISH)
 
 
 def view(agent: str = "web-1", rate: float = 100.0, doubt: str = "", seal: float = 0.005) -> DryRunView:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
-from itertools import count
 from pathlib import Path
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from measured_work import OF_WORK, ticking
 
 from agent.calibration.keeper import CalibrationKeeper
 from agent.calibration.machine import FILE_BYTES_MAX, Machine, MachineCosts, keep_costs, measured_costs, read_costs
@@ -19,17 +18,11 @@ from query.latency import LinearCost, Phase
 
 HERE = Machine("cpu x2", "0.2.0", "2.1.0")
 COSTS = MachineCosts(HERE, {Phase.SEAL: LinearCost(0.004, 0.0, 2e-6, 1e-9, 0.2, 15.0)}, LinearCost(0.01, byte=1e-8))
-MEASURED = {Phase.PARSE, Phase.INSERT, Phase.SEAL, Phase.COMBINE, Phase.FINISH}
-
-
-def ticking(step: float) -> Callable[[], float]:
-    """A clock that goes on by a step whenever it is looked at."""
-    return (step * number for number in count()).__next__
 
 
 def test_each_kind_of_work_is_measured(tmp_path: Path) -> None:
     costs = measured_costs(HERE, tmp_path, ticking(0.005), ticking(0.005))
-    assert costs.phases.keys() == MEASURED
+    assert costs.phases.keys() == set(OF_WORK)
     assert all(cost.fixed > 0 and cost.pieces >= 3 for cost in costs.phases.values())
     assert costs.write.fixed > 0
     assert not list(tmp_path.iterdir()), "nothing is left on disk"
@@ -37,7 +30,7 @@ def test_each_kind_of_work_is_measured(tmp_path: Path) -> None:
 
 def test_a_slow_machine_is_not_worked_on_for_long(tmp_path: Path) -> None:
     costs = measured_costs(HERE, tmp_path, ticking(10.0), ticking(10.0))
-    assert costs.phases.keys() == MEASURED
+    assert costs.phases.keys() == set(OF_WORK)
     assert max(cost.pieces for cost in (*costs.phases.values(), costs.write)) <= 3
 
 

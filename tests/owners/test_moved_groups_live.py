@@ -42,6 +42,8 @@ TICK_S, PER_TICK, KEYS = 0.05, 20, 400
 """Each log gets 400 lines a second, of as many keys."""
 MOVED = 12
 """Number of groups that move at a time."""
+TRIES = 4
+"""Upper bound on moves until one is in the mode that was asked for: owners may have no time to answer."""
 SILENCE_S = 15.0
 """Upper bound on the time between two windows, whoever is killed: the longest of 18 was 6.4 s, and 9.6 s where two
 cores had twenty times their work."""
@@ -75,11 +77,13 @@ class KeyLogs(KnownLogs):
 
 @dataclass(frozen=True)
 class Moving:
-    """Groups that move from one agent to another, and the start of the first pane that is with the new one."""
+    """Groups that move from one agent to another, the mode in which they do, and the start of the first pane that is
+    with the new one."""
 
     groups: set[int]
     old: str
     new: str
+    mode: str
     first_ms: int
 
 
@@ -109,7 +113,10 @@ class Stage:
         return found[-1]
 
     def move(self, mode: Mode) -> Moving:
-        """Moves groups from one of two agents to the other, by `elf place`: those that no other move still needs."""
+        """Moves groups from one of two agents to the other, by `elf place`: those that no other move still needs.
+
+        Where they have moved instantly, and not as they were to, others are moved, a few times.
+        """
         found: list[Moving] = []
 
         def is_done() -> bool:
@@ -127,8 +134,8 @@ class Stage:
             moves = [line for line in told if line["type"] == "move"]
             newest = max(moves, key=lambda line: line["number"])
             assert newest["mode"] in {mode, "instant"}, "instantly where owners had no time to answer"
-            found.append(Moving(set(groups), old, new, milliseconds(newest["first_pane"])))
-            return True
+            found.append(Moving(set(groups), old, new, newest["mode"], milliseconds(newest["first_pane"])))
+            return newest["mode"] == mode or len(found) == TRIES
 
         eventually(is_done, "groups move")
         return found[-1]
@@ -213,14 +220,17 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 def test_groups_move_in_each_mode_and_no_window_is_the_worse_for_it(stage: Stage) -> None:
     mark = len(stage.watch.windows) - 1
     epochs = {came.result.epoch for came in stage.watch.windows[mark:]}
+    modes = []
     for mode in MODES:
-        stage.until_over(stage.move(mode))
+        moving = stage.move(mode)
+        modes.append(moving.mode)
+        stage.until_over(moving)
     stage.watch.wait_for("windows after all moves", lambda _came: True, after=len(stage.watch.windows) + 4)
     silence_s = stage.check(mark)
     windows = [came.result for came in stage.watch.windows[mark:]]
     assert all(not one.missing and not one.partial for one in windows)
     assert {one.epoch for one in windows} == epochs, "the master goes on"
-    print(f"between two windows while groups move: {silence_s:.1f} s at most")
+    print(f"between two windows while groups move ({', '.join(modes)}): {silence_s:.1f} s at most")
 
 
 QUICK = (("smooth", "old owner", "later"),)
@@ -252,8 +262,8 @@ def test_whoever_is_killed_in_the_middle_of_a_move_windows_go_on(
         assert all(owners[group] == [moving.new] for group in moving.groups), "they have moved"
     named = {one for came in stage.watch.windows[mark:] for one in _named(came)}
     print(
-        f"{mode}, {victim} killed {moment}: {silence_s:.1f} s between two windows, {back.at_s - without.at_s:.1f} s"
-        f" until all are whole again, {sorted(named)} named"
+        f"{moving.mode}, {victim} killed {moment}: {silence_s:.1f} s between two windows,"
+        f" {back.at_s - without.at_s:.1f} s until all are whole again, {sorted(named)} named"
     )
 
 
