@@ -95,10 +95,10 @@ class ControlService:
         self._departure = departure
         self._subscriptions = ClientSubscriptions(_CoreFollowing(driver, agent))
         self._rights = ClientRights(access, agent.directory)
-        admission = LatencyAdmission(self._asked, agent.directory, self._rights)
+        dry_runs = DryRunQuestions(driver, agent)
+        admission = LatencyAdmission(self._asked, agent.directory, self._rights, dry_runs)
         self._submissions = QueryService(
-            lambda: config.config, driver, agent, self._subscriptions, self._rights, admission,
-            DryRunQuestions(driver, agent), wall_ms,
+            lambda: config.config, driver, agent, self._subscriptions, self._rights, admission, dry_runs, wall_ms,
         )  # fmt: skip
         self._updates: set[int] = set()
 

@@ -336,10 +336,12 @@ class Surveyed(msgspec.Struct, frozen=True, tag="surveyed"):
 
 
 class Analysed(msgspec.Struct, frozen=True, tag="analysed"):
-    """A query as ELF reads it, and its plan as msgpack."""
+    """A query as ELF reads it, and its plan as msgpack. `warning`: why its results may come too late; "" if nothing
+    says so."""
 
     query: str
     plan: bytes
+    warning: str = ""
 
 
 class LogLine(msgspec.Struct, frozen=True):

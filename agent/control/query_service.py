@@ -145,12 +145,16 @@ class QueryService:
         )
 
     async def analyse(self, request: control.AnalyseRequest, who: Principal) -> control.Analysed | control.Refused:
-        """A query's plan, for its creator to sign."""
+        """A query's plan as it is to run, for its creator to sign."""
         analysed = await self._analysed(request, who)
         if isinstance(analysed, control.Refused):
             return analysed
         parsed, plan = analysed
-        return control.Analysed(ql.format_query(parsed), msgspec.msgpack.encode(plan.to_wire()))
+        admitted = await self._admission.admit(plan, parsed, who, is_mapped=request.mapped)
+        if isinstance(admitted, control.Refused):
+            return admitted
+        text, wire = ql.format_query(parsed), msgspec.msgpack.encode(admitted.plan.to_wire())
+        return control.Analysed(text, wire, admitted.warning)
 
     async def run_dry(self, request: control.RunDry, who: Principal) -> control.DryRuns | control.Refused:
         """The findings of agents that run a query dry."""

@@ -124,6 +124,8 @@ def contents_of(client: Analyser, job: JobFile, app: str, creator: str) -> dict[
 
     def function(name: str, text: str, *, mapped: bool, aggregates: Mapping[str, str] | None = None) -> Function:
         analysed = client.analyse(text, mapped=mapped, apps=apps, types=types, aggregates=aggregates)
+        if analysed.warning:
+            tell(f"{name}: {printable(analysed.warning)}")
         return Function(name, msgspec.msgpack.decode(analysed.plan), analysed.query)
 
     stages: dict[str, Function] = {}

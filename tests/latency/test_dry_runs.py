@@ -88,6 +88,14 @@ def test_time_is_bounded(tmp_path: Path) -> None:
     assert 0 < dry(tmp_path, step=0.2).lines < 6_000
 
 
+def test_on_the_slowest_machine_some_costs_are_found(tmp_path: Path) -> None:
+    written(tmp_path / "a.log", rows_of(6_000))
+    found = dry(tmp_path, step=30.0)
+    assert 0 < found.lines < 6_000
+    assert found.costs.keys() == set(OF_WORK)
+    assert all(cost.pieces for cost in found.costs.values())
+
+
 def test_only_whole_lines_of_plain_logs_are_run(tmp_path: Path) -> None:
     (tmp_path / "old.log.gz").write_bytes(gzip.compress(b'{"time": 1, "path": "/"}\n' * 1_000))
     lines = written(tmp_path / "a.log", rows_of(300))

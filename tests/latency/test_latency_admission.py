@@ -8,14 +8,15 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from measured_work import OF_WORK
 from test_latency_views import statistics
 
 import query as ql
 from agent.control.latency.admission import AdmittedPlan, decided
 from agent.control.latency.measurements import choices_of, is_same_work, known_of, least_of, percent_of, setting_of
 from agent.control.latency.other_jobs import LIMITED_MAX, limited
-from agent.control.messages import JobLatency, Refused
-from agent.control.observation.latency_entries import PlanEntry
+from agent.control.messages import DryRuns, JobLatency, Refused
+from agent.control.observation.latency_entries import AgentSample, PlanEntry
 from agent.control.observation.latency_view import described_latency
 from agent.runtime.messages.views.latency import LatencyView, PlanView
 from overlay import Id
@@ -242,6 +243,67 @@ def test_of_many_jobs_the_first_with_limits_are_asked() -> None:
     texts = ["no query", *(text for limit in range(1, 30) for text in (COUNT, f"{COUNT} WITHIN {limit} SECONDS"))]
     asked = limited(texts, lambda text: text)
     assert asked == [f"{COUNT} WITHIN {limit} SECONDS" for limit in range(1, LIMITED_MAX + 1)]
+
+
+# What agents have run dry.
+
+
+def dry_runs(seal_s: float, rate: float = 1_000.0, agents: int = 4) -> DryRuns:
+    """What agents have found of a query whose panes take so long to be sealed."""
+    costs = {int(phase): (0.001, 0.0, 0.0, 0.0, 0.2, 20.0) for phase in OF_WORK}
+    costs[int(Phase.SEAL)] = (seal_s, 0.0, 0.0, 0.0, 0.2, 20.0)
+    samples = [AgentSample(f"web-{number}", 5_000, rate, costs=costs) for number in range(agents)]
+    return DryRuns(agents, agents, 0, samples)
+
+
+def run_dry(text: str, dry: DryRuns, *others: JobLatency) -> AdmittedPlan | Refused:
+    return decided(planned(text), ql.parse(text), others, dry)
+
+
+def test_work_that_agents_have_run_dry_refuses_what_is_out_of_reach() -> None:
+    text, other = f"{PER_PATH} WITHIN 500 MILLISECONDS", told(COUNT)
+    refused = run_dry(text, dry_runs(0.9), other)
+    assert isinstance(refused, Refused)
+    assert refused.message.startswith("WITHIN 500 ms is out of reach: ")
+    assert "; seal alone is " in refused.message
+    assert refused.message.endswith(" (as shop measures, and as 4 agents run it dry)")
+    admitted = run_dry(text, dry_runs(0.02), other)
+    assert isinstance(admitted, AdmittedPlan)
+    assert admitted.warning == ""
+
+
+def test_what_agents_have_run_dry_chooses_a_setting() -> None:
+    text = f"{PER_PATH} WITHIN 500 MILLISECONDS"
+    graces = []
+    for seal_s in (0.02, 0.2):
+        admitted = run_dry(text, dry_runs(seal_s), told(COUNT))
+        assert isinstance(admitted, AdmittedPlan)
+        assert admitted.plan.within is not None
+        graces.append(admitted.plan.within.grace_ms)
+    assert graces[0] > graces[1], "less grace makes up for more work"
+
+
+def test_without_a_live_job_too_much_is_assumed_to_refuse_or_to_choose() -> None:
+    text = f"{PER_PATH} WITHIN 500 MILLISECONDS"
+    cheap, dear = run_dry(text, dry_runs(0.01)), run_dry(text, dry_runs(2.0))
+    assert isinstance(cheap, AdmittedPlan)
+    assert isinstance(dear, AdmittedPlan)
+    assert cheap.plan == dear.plan == planned(text)
+    assert cheap.warning
+    assert dear.warning.startswith("500 ms may be out of reach: ")
+
+
+def test_a_job_that_computes_the_same_knows_better_than_dry_runs() -> None:
+    text = f"{COUNT} WITHIN 500 MILLISECONDS"
+    assert run_dry(text, dry_runs(2.0), told(COUNT)) == decision(text, told(COUNT))
+
+
+def test_another_job_that_dry_runs_say_would_miss_is_named() -> None:
+    other = PER_PATH.replace("path", "host")
+    admitted = run_dry(SOONER, dry_runs(0.19, 0.0), with_limit(500, other, seal=150.0))
+    assert isinstance(admitted, AdmittedPlan)
+    assert admitted.warning.endswith("ms could be met")
+    assert "perhaps would make top-products miss WITHIN 500 ms" in admitted.warning
 
 
 # Masters may tell anything.

@@ -1,7 +1,7 @@
 """Decides at submission whether the results of a query can come within the time that it states, and with which setting.
 
-What decides is what live jobs over the same stream have measured. Where there is none, nothing is known that could
-refuse a query or choose for it, and it runs as it would without.
+What decides is what live jobs over the same stream have measured and, where none of them computes the same, what the
+query's work costs some agents over the last lines of their logs. What is assumed refuses no query, nor chooses for it.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ import trio
 import query as ql
 from agent import log
 from agent.access.rules import Principal
+from agent.calibration.dry_run import NoDryRunError, check_dry
 from agent.control import messages as control
 from agent.control.client_rights import ClientRights
+from agent.control.latency.dry_runs import DryRunQuestions
 from agent.control.latency.measurements import (
     choices_of,
     is_same_work,
@@ -28,6 +30,7 @@ from agent.control.latency.measurements import (
     with_setting,
 )
 from agent.control.latency.other_jobs import limited, missed_limit
+from agent.control.latency.samples import with_samples
 from agent.control.observation.latency_view import described_latency
 from agent.runtime.fleet.job_directory import JobDirectory
 from agent.runtime.messages.jobs import Announce
@@ -43,6 +46,10 @@ RESULTS_MIN = 10
 """Results from which on what a job has measured can refuse a query: the first ones of a job may be slow."""
 ASK_S = 2.0
 """Time that masters have to tell what their jobs have measured."""
+RUN_DRY_S = 7.0
+"""Time for finding the agents that have the stream, and for dry runs on some of them."""
+NO_DRY_RUNS = control.DryRuns(0, 0, 0)
+NOTHING_KNOWN = "nothing tells yet how soon results come: no live job reads the stream, and no log could be sampled"
 UNCHECKED = "whether the limit can be met was not checked: what jobs tell of their results cannot be"
 _TEXT: Callable[[Announce], str] = attrgetter("text")
 
@@ -56,28 +63,37 @@ class AdmittedPlan:
 
 
 class LatencyAdmission:
-    """Asks the masters of live jobs on behalf of queries with a limit. `asked` has the fleet answer a question."""
+    """Asks the masters of live jobs, and agents for dry runs, on behalf of queries with a limit. `asked` has the fleet
+    answer a question."""
 
     def __init__(
         self,
         asked: Callable[[JobQuestion], Awaitable[AskReply | None]],
         directory: JobDirectory,
         rights: ClientRights,
+        dry_runs: DryRunQuestions,
     ) -> None:
-        self._asked, self._directory, self._rights = asked, directory, rights
+        self._asked, self._directory, self._rights, self._dry_runs = asked, directory, rights, dry_runs
 
-    async def admit(self, found: ql.Plan, wanted: ql.Query, who: Principal) -> AdmittedPlan | control.Refused:
-        """The plan of a live query as it is to run, or why it is not to. Some seconds at most.
+    async def admit(
+        self, found: ql.Plan, wanted: ql.Query, who: Principal, *, is_mapped: bool = False
+    ) -> AdmittedPlan | control.Refused:
+        """The plan of a live query as it is to run, or why it is not to. Some seconds at most. `is_mapped`: its columns
+        are made by the job's code.
 
         Jobs that the client may not read are not asked: a refusal tells what they have measured.
         """
         if found.windowing is None or found.app is not None or found.reads_types:
             return AdmittedPlan(found)
         answers = await self._measured(found, wanted, who)
-        if not answers:
-            return AdmittedPlan(found)
+        is_measured = any(is_same_work(wanted, one.query) for one in answers)
+        dry = NO_DRY_RUNS
+        if found.within is not None and not is_measured and not is_mapped:
+            dry = await self._run_dry(found, who)
+        if not answers and not dry.samples:
+            return AdmittedPlan(found, "" if found.within is None else NOTHING_KNOWN)
         try:
-            return await trio.to_thread.run_sync(decided, found, wanted, answers, abandon_on_cancel=True)
+            return await trio.to_thread.run_sync(decided, found, wanted, answers, dry, abandon_on_cancel=True)
         except ValueError as error:  # measurements of peers, which may be anything
             log.warn("a query is not planned", stream=found.stream, why=str(error))
             return AdmittedPlan(found, "" if found.within is None else UNCHECKED)
@@ -108,42 +124,89 @@ class LatencyAdmission:
                     nursery.start_soon(ask, one.app_id)
         return answers
 
+    async def _run_dry(self, found: ql.Plan, who: Principal) -> control.DryRuns:
+        """The dry runs of a plan; none where it cannot be run dry, or nobody answers in time."""
+        try:
+            check_dry(found)
+        except NoDryRunError:
+            return NO_DRY_RUNS
+        dry: control.DryRuns | control.Refused = NO_DRY_RUNS
+        with trio.move_on_after(RUN_DRY_S):
+            dry = await self._dry_runs.ask(found, who.owner)
+        return NO_DRY_RUNS if isinstance(dry, control.Refused) else dry
 
-def decided(found: ql.Plan, wanted: ql.Query, answers: Sequence[control.JobLatency]) -> AdmittedPlan | control.Refused:
+
+@dataclass(frozen=True, slots=True)
+class _Basis:
+    """What a decision is made by: the job that is `told` of, if there is one, whether that computes the same, and the
+    number of agents that have run the query dry."""
+
+    told: control.JobLatency | None
+    is_same: bool
+    sampled: int
+
+    @property
+    def has_results(self) -> bool:
+        """Whether the job has as many results as it takes to refuse a query."""
+        return self.told is not None and self.told.results >= RESULTS_MIN
+
+    @property
+    def is_of_the_query(self) -> bool:
+        """Whether what the query's own work costs is known."""
+        return self.is_same or self.sampled > 0
+
+    @property
+    def text(self) -> str:
+        """The sources, in words."""
+        measured = [] if self.told is None else [f"as {self.told.app} measures"]
+        return ", and ".join((*measured, *([f"as {self.sampled:,} agents run it dry"] if self.sampled else [])))
+
+
+def decided(
+    found: ql.Plan,
+    wanted: ql.Query,
+    answers: Sequence[control.JobLatency],
+    dry: control.DryRuns = NO_DRY_RUNS,
+) -> AdmittedPlan | control.Refused:
     """The decision on the plan of a query by what jobs have measured: one that computes the same, if there is one, and
-    has most results.
+    has most results. Of another one's, and without any, by what dry runs have found as well.
     """
     is_same, told = max(
-        ((is_same_work(wanted, one.query), one) for one in answers), key=lambda one: (one[0], one[1].results)
-    )
-    known = known_of(found, told, max(1, told.contributors), is_same=is_same)
-    own = AdmittedPlan(found) if found.within is None else _within_limit(found, told, known, is_same=is_same)
-    if isinstance(own, control.Refused):
+        ((is_same_work(wanted, one.query), one) for one in answers),
+        key=lambda one: (one[0], one[1].results), default=(False, None),
+    )  # fmt: skip
+    basis = _Basis(told, is_same, 0 if is_same else len(dry.samples))
+    agents = dry.agents if told is None else told.contributors
+    known = known_of(found, told, max(1, agents), is_same=is_same)
+    if basis.sampled:
+        known = with_samples(known, dry.samples)
+    own = AdmittedPlan(found) if found.within is None else _within_limit(found, basis, known)
+    if isinstance(own, control.Refused) or told is None:
         return own
     seal_s = predict(setting_of(own.plan), known).phases[Phase.SEAL].mean
     missed = missed_limit(own.plan, wanted, seal_s, answers, RESULTS_MIN)
     if missed is None:
         return own
-    if is_same and told.results >= RESULTS_MIN:
+    if is_same and basis.has_results:
         return control.Refused("usage", f"this query {missed.text}")
-    may = f"this query perhaps {missed.text}, if its panes take as long as those of {told.app}"
+    unlike = "" if basis.sampled else f", if its panes take as long as those of {told.app}"
+    may = f"this query perhaps {missed.text}{unlike}"
     return replace(own, warning="; ".join(one for one in (own.warning, may) if one))
 
 
-def _within_limit(
-    found: ql.Plan, told: control.JobLatency, known: Measured, *, is_same: bool
-) -> AdmittedPlan | control.Refused:
-    """The decision by the query's own limit. Where what is told is of something else, only a limit is refused that
+def _within_limit(found: ql.Plan, basis: _Basis, known: Measured) -> AdmittedPlan | control.Refused:
+    """The decision by the query's own limit. Where nobody knows what its own work costs, only a limit is refused that
     would be out of reach if nothing at all were computed.
     """
     within = found.within
     assert within is not None
-    limit, percent, choices = within.limit_ms, percent_of(within), choices_of(found, told if is_same else None)
-    least = plan(limit, percent, known if is_same else least_of(known), choices=choices)
-    is_known = told.results >= RESULTS_MIN and least.prediction.evidence > Evidence.ASSUMED
+    limit, percent = within.limit_ms, percent_of(within)
+    choices = choices_of(found, basis.told if basis.is_same else None)
+    least = plan(limit, percent, known if basis.is_of_the_query else least_of(known), choices=choices)
+    is_known = basis.has_results and least.prediction.evidence > Evidence.ASSUMED
     if isinstance(least, LatencyRefusal) and is_known:
-        return control.Refused("usage", f"WITHIN {limit:,} ms is out of reach: {least.reason} (as {told.app} measures)")
-    chosen = least if is_same else plan(limit, percent, known, choices=choices)
+        return control.Refused("usage", f"WITHIN {limit:,} ms is out of reach: {least.reason} ({basis.text})")
+    chosen = least if basis.is_of_the_query else plan(limit, percent, known, choices=choices)
     if isinstance(chosen, LatencyRefusal):
         return AdmittedPlan(found, f"{limit:,} ms may be out of reach: {chosen.reason}")
     is_assumed = chosen.prediction.evidence is Evidence.ASSUMED
