@@ -114,9 +114,10 @@ def _is_read(operator: Operator) -> bool:
 
 
 def hand_in(operator: Operator, upto: int) -> None:
-    """Closes panes up to one, as they are. Those that the watermark has not passed are partial."""
+    """Closes panes up to one, as they are. Those are partial that the watermark has not passed by the grace: events
+    that are out of order may not have been read yet."""
     operator.handed_in = max(operator.handed_in, upto)
     reached_ms, last_ms = operator.watermark.value, closed_ms(upto, operator.pane_ms)
-    if reached_ms is None or reached_ms <= last_ms:
+    if reached_ms is None or reached_ms <= last_ms + operator.key.grace_ms:
         operator.lost_upto = max(operator.lost_upto, last_ms)
     operator.start_sealing()
