@@ -153,7 +153,7 @@ class OperatorPool:
         self._blocked: dict[Operator, None] = {}
         """The operators that may have something to seal, whatever their feeds bring."""
         self._work: DeadlineQueue[Operator] = DeadlineQueue()
-        """The operators that have events to insert in turns, or something to seal."""
+        """The operators that have events to insert in turns, or something to seal; consumers have its constraints."""
         self._hand_ins = HandIns(self.time, self._work.times)
         self.waiting = WaitingEvents(self.time, self._hand_ins, self.slice_s, self._evaluating)
         self._ahead = 0
@@ -190,6 +190,8 @@ class OperatorPool:
         """A consumer of the feeds' events from now on. `watermark`: the time they have reached; None: not known."""
         operator = self._new_operator(function, names, watermark, grace_ms, bounded=bounded)
         consumer = PaneConsumer(app_id, function, operator, on_sealed)
+        if (within := function.plan.within) is not None and not bounded:
+            self._work.constrain(consumer, within.limit_ms / 1000)
         if function.grace.corrects:
             consumer.log = PaneLog(self.heal_ms, function.window_ms)
         return consumer
@@ -223,7 +225,6 @@ class OperatorPool:
         operator.is_partial = not self._incomplete.isdisjoint(names)
         self._alike.setdefault(key, []).append(operator)
         self._hand_ins.add(operator)
-        self._work.constrain(operator, None if key.limit_ms is None else key.limit_ms / 1000)
         for feed in names:
             self._reading.setdefault(feed, []).append(operator)
             self._idle.setdefault(feed, Schedule()).set(operator, ANY_TIME)
@@ -339,6 +340,7 @@ class OperatorPool:
 
     def detach(self, consumer: PaneConsumer) -> None:
         """Stops serving a consumer."""
+        self._work.constrain(consumer, None)
         consumer.close()
         self._drop_idle(consumer.operator)
         self.stay(consumer)

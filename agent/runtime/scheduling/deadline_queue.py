@@ -99,7 +99,7 @@ class DeadlineQueue(Generic[J]):
         self._waiting: SortedDict = SortedDict()
         self._places: dict[tuple[J, WorkPhase], tuple[float, int]] = {}
         self._numbers = itertools.count()
-        self._constraints: dict[J, float] = {}
+        self._constraints: dict[Hashable, float] = {}
         self._shortest: SortedList = SortedList()
 
     def __len__(self) -> int:
@@ -108,8 +108,9 @@ class DeadlineQueue(Generic[J]):
 
     # Jobs.
 
-    def constrain(self, job: J, within_s: float | None) -> None:
-        """Notes the latency constraint of a job that is present; None: it has none. O(log jobs)."""
+    def constrain(self, job: Hashable, within_s: float | None) -> None:
+        """Notes the latency constraint of a job that is present, whether it has work or not; None: it has none.
+        O(log jobs)."""
         if within_s is not None and not 0 < within_s < math.inf:
             raise ValueError(f"the latency constraint of {job} is a time, not {within_s} s")
         if (before := self._constraints.pop(job, None)) is not None:
