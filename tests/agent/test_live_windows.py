@@ -261,10 +261,10 @@ def test_so_many_events_wait_for_a_sealing_under_way(monkeypatch: pytest.MonkeyP
     fleet.give(agent, feed.key, Parsed((pl.concat(history),), malformed=0))
     sealing = agent.ingest.turn()
     assert sealing is not None, "panes are being sealed"
-    before = sealing.frontier
+    before = sealing.job.frontier
     for _ in range(10 + more):
         fleet.give(agent, feed.key, events("c", at_ms=20_000))
-    assert (sealing.frontier > before) == (more >= 0), "the sealing is finished first"
+    assert (sealing.job.frontier > before) == (more >= 0), "the sealing is finished first"
     fleet.work()
     fleet.wait(10.0)
     fleet.catch_up()

@@ -235,8 +235,8 @@ def test_panes_of_jobs_with_a_limit_are_sealed_before_those_of_others() -> None:
     workers = {text: desk.employ(text, first_pane=WALL_MS) for text in (*others, *limited.values())}
     desk.operators.insert(FEED, events("a", at_ms=WALL_MS), 0.0, WALL_MS)
     desk.operators.insert(FEED, events("a", at_ms=WALL_MS + SECOND), 1.0, WALL_MS + SECOND)
-    while (operator := desk.operators.turn()) is not None:
-        order += [text for text, worker in workers.items() if worker.operator is operator]
+    while (work := desk.operators.turn()) is not None:
+        order += [text for text, worker in workers.items() if worker.operator is work.job]
         desk.operators.work_next(1.0)
     assert order[:2] == [limited["300 MILLISECONDS"], limited["900 MILLISECONDS"]]
     assert sorted(order[2:]) == sorted(others)

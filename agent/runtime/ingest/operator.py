@@ -46,8 +46,8 @@ class Operator:
 
     `read_before`: events up to this time (epoch ms) were read of its feeds before it existed. Its watermark closes
     panes or, where a job is `bounded`, the end of its feeds. A run of more than `run_rows` rows is cut at the next pane
-    boundary. `on_sealing` is called when there is something to seal, `on_inserted` with the number of events that were
-    inserted, and the time that took (s).
+    boundary. `on_sealing` is called when there is something to seal, `on_batch` when so many events wait that they are
+    to be inserted, `on_inserted` with the number of events that were, and the time that took (s).
     """
 
     is_blocked, idle_until_ms = False, FIRST_PANE  # could not begin to seal; its feed may rest until then
@@ -69,6 +69,7 @@ class Operator:
         timing: SealTiming,
         on_sealing: Callable[[Operator], None],
         on_idle: Callable[[Operator], None],
+        on_batch: Callable[[Operator], None],
         on_inserted: Callable[[Operator, int, float], None],
     ) -> None:
         self.function, self.pane_ms = function, function.pane_ms  # None: there is only one pane
@@ -76,7 +77,7 @@ class Operator:
         self.key = key
         self.read_before, self._run_rows = read_before, run_rows
         self._on_sealing, self._on_idle, self.timing = on_sealing, on_idle, timing
-        self._on_inserted = on_inserted
+        self._on_batch, self._on_inserted = on_batch, on_inserted
         self.consumers: list[PaneConsumer] = []
         self.is_reading = True
         """Whether it takes what its feeds bring; otherwise its job has to be ready first, or maps the events."""
@@ -211,8 +212,13 @@ class Operator:
         self._waiting_rows += events.height
         if self._sealing is not None and self._waiting_rows >= WAITING_ROWS_MAX:
             self.finish_sealing()
-        if self._sealing is None and self._waiting_rows >= ROWS_PER_BATCH:
-            self.insert_waiting()
+        if self.has_batch:
+            self._on_batch(self)
+
+    @property
+    def has_batch(self) -> bool:
+        """Whether so many events wait that they are to be inserted, and may be."""
+        return self._sealing is None and self._waiting_rows >= ROWS_PER_BATCH
 
     def pane_of(self, time_ms: int) -> int:
         """The pane of an instant."""
@@ -280,6 +286,14 @@ class Operator:
         self.watermark.ended(key)
         self.start_sealing()
 
+    def insert_batch(self) -> None:
+        """Counts and stores as many of the waiting events as are inserted at once."""
+        batch, self._waiting = _next_batch(self._waiting)
+        self._waiting_rows -= rows_of(batch)
+        self._insert(batch)
+        if not self._waiting:
+            self._progress.count_all()
+
     def insert_waiting(self) -> None:
         """Counts and stores the waiting events."""
         self._insert_due()
@@ -289,13 +303,21 @@ class Operator:
 
     def _insert_due(self) -> None:
         """Counts and stores the events that waited when the sealing began, for the panes that were open then."""
-        self._progress.count_due()
-        if self._due:
-            due, self._due = self._due, []
+        while self._insert_due_batch():
+            pass
+
+    def _insert_due_batch(self) -> bool:
+        """Inserts as many of these as are inserted at once; whether that was a whole batch, after which others may have
+        their turns."""
+        due, self._due = _next_batch(self._due)
+        if due:
             now = self.closed, self.amendments.settled
             self.closed, self.amendments.settled = self._due_closed, self.amendments.due_settled
             self._insert(due)
             self.closed, self.amendments.settled = now
+        if not self._due:
+            self._progress.count_due()
+        return rows_of(due) >= ROWS_PER_BATCH
 
     def _insert(self, waiting: list[pl.DataFrame]) -> None:
         begun_s = self.timing.now
@@ -481,7 +503,10 @@ class Operator:
         """Everything up to a pane, in pane order, as runs of about `run_rows` rows; holds one run at a time, and
         of a pane with too many groups no more than twice as many as are kept. None: a run goes on, after a pause."""
         self.timing.begin()
-        self._insert_due()
+        while self._insert_due_batch():
+            self.timing.inserted()
+            yield None
+            self.timing.begin()
         self.timing.inserted()
         if self.function.grace.amends_ms and self._sealed_upto != FIRST_PANE:
             self.amendments.next = self._next_patch(closed_ms(self._sealed_upto, self.pane_ms) + 1)
@@ -542,3 +567,12 @@ class Operator:
         partial = SELF if is_partial or self.is_partial or lost or lacking else 0
         encoding = StateEncoding(state) if any(one.outlet.keeper is not None for one in self._takers) else None
         return Run(self._sealed_upto, upto, SELF, state, counted, partial, encoding=encoding, path=self.timing.path)
+
+
+def _next_batch(waiting: list[pl.DataFrame]) -> tuple[list[pl.DataFrame], list[pl.DataFrame]]:
+    """As many of the first frames as are inserted at once, and the others."""
+    rows = count = 0
+    while count < len(waiting) and rows < ROWS_PER_BATCH:
+        rows += waiting[count].height
+        count += 1
+    return waiting[:count], waiting[count:]

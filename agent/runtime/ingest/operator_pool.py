@@ -20,7 +20,7 @@ from agent.runtime.durable.restoring import InheritedPast
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.nested_states import NestedState
 from agent.runtime.function.spill import SpillArea
-from agent.runtime.ingest.event_batch import EventBatches
+from agent.runtime.ingest.event_batch import ROWS_PER_BATCH, EventBatches
 from agent.runtime.ingest.event_clock import EventClock
 from agent.runtime.ingest.feed import ColumnNames, Feed, FeedDemand, FeedKey, FeedUrgency, OperatorKey
 from agent.runtime.ingest.in_time.feed_block import BlockFrame, FeedBlock, catch_up
@@ -44,6 +44,8 @@ ROWS_PER_RUN = 1 << 14
 """Rows past which a run is cut at the next pane boundary, so that no message holds a job's whole past."""
 PANE_MAX_S = 60.0
 """Upper bound on the time for which work without a deadline may be put off: its pane, if that is shorter."""
+BATCHES_MAX = 2
+"""Number of batches from which on an operator does not wait for its turn to insert one."""
 SEALED_ROWS = 10_000
 """Number of events that pay as much work as sealing a run may take."""
 
@@ -220,6 +222,7 @@ class OperatorPool:
             timing=SealTiming(self.time, self._containment.clock),
             on_sealing=self._begin_sealing,
             on_idle=self._note_idle,
+            on_batch=self._insert_batch,
             on_inserted=self.waiting.inserted,
         )
         operator.is_partial = not self._incomplete.isdisjoint(names)
@@ -301,8 +304,15 @@ class OperatorPool:
     def _begin_sealing(self, operator: Operator) -> None:
         self._add_work(operator, WorkPhase.SEAL)
 
-    def _begin_inserting(self, operator: Operator) -> None:
-        self._add_work(operator, WorkPhase.INSERT)
+    def _insert_batch(self, operator: Operator) -> None:
+        """Has an operator insert a batch of what waits: at once, or where results have to be out in time in its turn,
+        unless as much again has come meanwhile."""
+        if not self._work.is_constrained:
+            operator.insert_waiting()
+        elif operator.waiting_rows < BATCHES_MAX * ROWS_PER_BATCH:
+            self._add_work(operator, WorkPhase.INSERT)
+        else:
+            operator.insert_batch()
 
     def _add_work(self, operator: Operator, phase: WorkPhase) -> None:
         """Puts work where it comes by the deadline of its window."""
@@ -492,7 +502,7 @@ class OperatorPool:
             self.waiting.share_out(in_turn)
         for operator in in_turn:
             if self.waiting.waits(operator):
-                self._begin_inserting(operator)
+                self._add_work(operator, WorkPhase.INSERT)
 
     def _block(self, key: FeedKey, parsed: Parsed, place: Place | None, *, is_bounded: bool) -> FeedBlock:
         """The events of a parsed block that are believed, and the time that they have come to."""
@@ -627,21 +637,12 @@ class OperatorPool:
         """The most that a slice of work may take (s)."""
         return self._work.slice_s
 
-    def turn(self) -> Operator | None:
-        """The operator whose turn it is to insert events or to seal a run, if any can."""
-        work = self._turn()
-        return None if work is None else work.job
-
-    def work_due(self) -> float | None:
-        """The time by which that operator is to begin; None if none can."""
-        work = self._turn()
-        return None if work is None else work.due
-
-    def _turn(self) -> PhaseWork[Operator] | None:
+    def turn(self) -> PhaseWork[Operator] | None:
+        """The work whose turn it is, to insert events or to seal a run, if an operator can do any."""
         found, inserted, settled = None, list[Operator](), list[Operator]()
         for work in self._work.in_order():
             if work.phase is WorkPhase.INSERT:
-                if self.waiting.has_work:
+                if work.job.has_batch or self.waiting.has_work:
                     found = work
                     break
                 inserted.append(work.job)
@@ -659,16 +660,20 @@ class OperatorPool:
 
     def work_next(self, now: float) -> None:
         """Inserts a slice of events, or seals one run; the next turn is another operator's."""
-        work = self._turn()
+        work = self.turn()
         assert work is not None
         begun_s, operator = self.time.now, work.job
         self._work.remove(operator, work.phase)
         if work.phase is WorkPhase.INSERT:
-            self.waiting.step(now)
+            if self.waiting.waits(operator) or not operator.has_batch:
+                self.waiting.step(now)
+            else:
+                with self._evaluating(operator, 0, now):
+                    operator.insert_batch()
             if operator.consumers:  # its jobs have not ended
                 self._work.times.measured(operator, work.phase, self.time.now - begun_s)
-            if self.waiting.waits(operator):
-                self._begin_inserting(operator)
+                if operator.has_batch or self.waiting.waits(operator):
+                    self._add_work(operator, WorkPhase.INSERT)
             return
         with self._evaluating(operator, SEALED_ROWS, now):  # which drops an operator whose jobs end
             operator.seal_next()

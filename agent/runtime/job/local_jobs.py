@@ -633,12 +633,12 @@ class LocalJobs:
     def sealed_upto(self) -> int | None:
         """The last sealed pane of the operator whose turn it is; None: nothing can be inserted, sealed or sent now."""
         waiting = FIRST_PANE if len(self._working) else None
-        return waiting if (operator := self.ingest.turn()) is None else operator.frontier
+        return waiting if (turn := self.ingest.turn()) is None else turn.job.frontier
 
     def seal_next(self, now: float) -> None:
         """Lets the most urgent jobs combine and send, after a slice is inserted or a run sealed if that comes first."""
-        due, first = self.ingest.work_due(), next(self._working.in_order(), None)
-        if first is None or (due is not None and due < first.due):
+        turn, first = self.ingest.turn(), next(self._working.in_order(), None)
+        if first is None or (turn is not None and turn.due < first.due):
             self.ingest.work_next(now)
         for _ in range(min(JOBS_AT_ONCE, len(self._working))):
             if (work := self._working.next()) is not None and (job := self._jobs.get(work.job)) is not None:

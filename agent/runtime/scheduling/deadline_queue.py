@@ -127,6 +127,11 @@ class DeadlineQueue(Generic[J]):
             self.remove(job, phase)
 
     @property
+    def is_constrained(self) -> bool:
+        """Whether results of some job have to be out in time. O(1)."""
+        return bool(self._shortest)
+
+    @property
     def slice_s(self) -> float:
         """The most that a slice of any work may take (s): a tenth of the shortest constraint there is. O(1)."""
         if not self._shortest:
