@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
+from typing import Any
 
 import polars as pl
 import pytest
@@ -52,6 +54,34 @@ def test_jobs_insert_batches_one_after_the_other_the_most_urgent_first(monkeypat
     assert not agent.has_work
 
 
+def test_others_have_turns_between_the_batches_of_a_pane_and_its_seal(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (operator, operator_pool):
+        monkeypatch.setattr(module, "ROWS_PER_BATCH", 100)
+    fleet, (agent,) = two_jobs("WITHIN 400 MILLISECONDS")
+    (feed,) = agent.ingest.feeds()
+    for _ in range(3):
+        fleet.give(agent, feed.key, as_read(events(*["a"] * 110, at_ms=fleet.wall_ms), feed))
+    fleet.network.deliver_all(fleet.now + 2.0)
+    agent.ingest.caught_up(feed.key, fleet.now, fleet.wall_ms)
+    seen = [state(agent)]
+    while any(rows for rows, _ in seen[-1]):
+        agent.work(fleet.now, fleet.wall_ms)
+        seen.append(state(agent))
+    steps = [list(zip(before, after, strict=True)) for before, after in pairwise(seen)]
+    assert [rows for rows, _ in seen[0]] == [110, 110]
+    for step in steps:
+        inserted = [(before, after) for before, after in step if after[0] < before[0]]
+        assert len(inserted) <= 1
+        assert all(before[1] == after[1] for before, after in inserted), "it seals in another step"
+    fleet.settle()
+    assert {one.app: one.events for one in fleet.results if one.events} == {"patient": 330, "timed": 330}
+
+
+def state(agent: Agent) -> list[tuple[int, int]]:
+    """The events that wait for each operator, and the last pane that it has sealed."""
+    return [(one.waiting_rows, one.frontier) for one in agent.ingest]
+
+
 def test_without_limits_batches_are_inserted_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(operator, "ROWS_PER_BATCH", 100)
     fleet, (agent,) = two_jobs("")
@@ -83,7 +113,7 @@ def test_rows_are_the_same_beside_a_job_with_a_limit(monkeypatch: pytest.MonkeyP
     assert any(one[2] for one in alone), "some are late"
 
 
-def lived(clause: str, seed: int) -> list[tuple[object, ...]]:
+def lived(clause: str, seed: int) -> list[tuple[list[Any], int, int]]:
     """What the job is told that waits for nothing: rows, events and late ones of each window."""
     rng = random.Random(seed)
     fleet, (agent,) = two_jobs(clause, "SELECT product, COUNT(*) AS n, AVG(price) AS p FROM web GROUP BY product")
