@@ -74,15 +74,15 @@ class NumberedFleet(AgentFleet):
     def __init__(
         self, folder: Path, names: Sequence[str], settings: Mapping[str, Settings] | None = None, first_lines: int = 1
     ) -> None:
-        logs = {name: folder / f"{name}.json" for name in names}
-        for log in logs.values():
+        self.logs = {name: folder / f"{name}.json" for name in names}
+        for log in self.logs.values():
             log.write_text(FIRST_LINE * first_lines)
-        self._servers = [Writer(log, OF_EACH * place) for place, log in enumerate(logs.values())]
+        self._servers = [Writer(log, OF_EACH * place) for place, log in enumerate(self.logs.values())]
         self._writing = ExitStack()
         own = settings or {}
         specs = [
             AgentSpec(name, (StreamFiles("web", (str(log),)),), settings=own.get(name, ()))
-            for name, log in logs.items()
+            for name, log in self.logs.items()
         ]
         super().__init__(folder / "agents", specs)
 

@@ -113,10 +113,15 @@ class Stage:
         return found[-1]
 
     def move(self, mode: Mode) -> Moving:
-        """Moves groups from one of two agents to the other, by `elf place`: those that no other move still needs.
+        """Moves groups of one of two agents to the other; others too, a few times, where they have moved instantly."""
+        for _ in range(TRIES):
+            moving = self._moved(mode)
+            if moving.mode == mode:
+                break
+        return moving
 
-        Where they have moved instantly, and not as they were to, others are moved, a few times.
-        """
+    def _moved(self, mode: Mode) -> Moving:
+        """Moves groups by `elf place`: those that no other move still needs."""
         found: list[Moving] = []
 
         def is_done() -> bool:
@@ -135,7 +140,7 @@ class Stage:
             newest = max(moves, key=lambda line: line["number"])
             assert newest["mode"] in {mode, "instant"}, "instantly where owners had no time to answer"
             found.append(Moving(set(groups), old, new, newest["mode"], milliseconds(newest["first_pane"])))
-            return newest["mode"] == mode or len(found) == TRIES
+            return True
 
         eventually(is_done, "groups move")
         return found[-1]
