@@ -14,6 +14,7 @@ from test_stragglers import begins
 
 from agent import Agent, StreamOptions, WindowResult
 from agent.parsing import Abandoned, Parsed
+from agent.runtime.durable.records import Place
 from agent.runtime.ingest.in_time.hand_ins import SETTLE_MS
 from agent.runtime.ingest.panes.pane_store import PaneStore
 from overlay import Node
@@ -107,8 +108,8 @@ class VirtualAgent(Fleet):
                 parsed = Parsed((), 0, abandoned=Abandoned(count, at_ms))
             else:
                 parsed = self.events(count, at_ms)
-            ingest.insert(feed.key, as_read(parsed, feed), self.now, self.wall_ms)
             self.read += 1
+            ingest.insert(feed.key, as_read(parsed, feed), self.now, self.wall_ms, Place(self.read))
         if self.read == len(self.writes) and self.is_free:
             ingest.caught_up(feed.key, self.now, self.wall_ms)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -51,7 +51,8 @@ class _Batch:
     """Events on their way through the programs, of which some may wait. `fields`: the code's names of their columns.
     `times`: those of the events that these have got. `made`: the rows each code has returned, with the places of the
     events that they come from; None: none yet. `newest`: the time of the newest event that is believed. `place`: the
-    one after them. `late`: the times of those that nobody gets."""
+    one after them. `due`: the time by which they are to be mapped; None: whenever. `late`: the times of those that
+    nobody gets."""
 
     number: int
     key: FeedKey
@@ -63,6 +64,7 @@ class _Batch:
     watermark_ms: int | None
     latest_ms: int
     place: Place | None
+    due: float | None
     times: list[int] = field(default_factory=list)
     made: dict[bytes, _Made | None] = field(default_factory=dict)
     late: list[pl.Series] = field(default_factory=list)
@@ -74,6 +76,14 @@ class _Batch:
         if not self.waiting:  # it may stay for as long as the code is stuck
             self.events = self.events.clear()
         return taken
+
+
+class _Note(NamedTuple):
+    """Something that operators are told between events, with the place after it."""
+
+    key: FeedKey
+    action: Callable[[Operator], None]
+    place: Place | None
 
 
 class MappedPipeline(Pipeline):
@@ -98,7 +108,9 @@ class MappedPipeline(Pipeline):
         self.unmapped = 0
         """Events that were dropped because the program did not keep up."""
         self._send = send
-        self._queue: deque[_Batch | tuple[FeedKey, Callable[[Operator], None]]] = deque()
+        self._queue: deque[_Batch | _Note] = deque()
+        self._given_up: set[tuple[bytes, int]] = set()
+        """The batches that each code has got and not answered in time: what it answers is not wanted any more."""
         self._rows = 0
         self._numbers = 0
         self._lost_upto = FIRST_PANE
@@ -176,7 +188,7 @@ class MappedPipeline(Pipeline):
                 count_undecoded(operator, undecoded, place)
             operator.saw(key, parsed.malformed, come_to(watermark_ms, newest, limit_ms), after)
 
-        self._later(key, begin)
+        self._later(key, begin, after)
         for number, chunk in enumerate(chunks, 1):
             is_last = number == len(chunks)
             self._map(key, chunk, parsed.watermark_ms if is_last else None, place if is_last else inside)
@@ -190,12 +202,14 @@ class MappedPipeline(Pipeline):
         if any(name not in chunk.columns for name in fields):
             passed = latest_ms if newest is None else newest
             reached_ms = come_to(watermark_ms, passed, limit_ms)
-            self._later(key, lambda operator: _pass_over(operator, key, passed, reached_ms, place))
+            self._later(key, lambda operator: _pass_over(operator, key, passed, reached_ms, place), place)
             return
         self._numbers += 1
         found = self._ingest.found
-        batch = _Batch(self._numbers, key, found, chunk, chunk.height, fields, newest, watermark_ms, latest_ms, place)
         due = self._ingest.waiting.due(self.consumer.operator, [chunk], place)
+        batch = _Batch(
+            self._numbers, key, found, chunk, chunk.height, fields, newest, watermark_ms, latest_ms, place, due
+        )
         is_full = self._rows + len(self._turns) + chunk.height > WAITING_ROWS_MAX
         may_abandon = self._ingest.waiting.may_abandon(self.consumer.operator, place)
         if is_full and not may_abandon:
@@ -218,7 +232,7 @@ class MappedPipeline(Pipeline):
         self._lost_upto = max(self._lost_upto, *times)
         for operator in self._operators(key):
             operator.lost_upto = max(operator.lost_upto, self._lost_upto)
-        self._later(key, lambda operator: operator.saw(key, 0, None, place))
+        self._later(key, lambda operator: operator.saw(key, 0, None, place), place)
 
     def _ask(self, batch: _Batch, first: int, count: int) -> None:
         """Gives events of a batch to the job's code, to that of each version."""
@@ -250,10 +264,24 @@ class MappedPipeline(Pipeline):
             batch.late.append(batch.take(lot.first, lot.events)[TIME])
 
     def hand_in(self) -> None:
-        """Leaves out what cannot be mapped in time any more."""
+        """Leaves out what cannot be mapped in time any more, and what was not."""
         self._turns.abandon_late()
         self._ask_in_turn()
+        now = self._ingest.waiting.now()
+        for batch in self._queue:
+            if isinstance(batch, _Batch) and batch.due is not None and batch.due <= now:
+                self._give_up(batch)
         self._drain_queue()
+
+    def _give_up(self, batch: _Batch) -> None:
+        """Waits no more for code that has a batch; if none has answered, its events are late."""
+        for code in [code for code, made in batch.made.items() if made is None]:
+            self._given_up.add((code, batch.number))
+            del batch.made[code]
+        if not batch.made:
+            batch.late.append(pl.Series(batch.times, dtype=pl.Int64))
+            self._rows -= len(batch.times)
+            batch.times = []
 
     def finish_early(self) -> None:
         self._leave_out(self._turns.withdraw())
@@ -262,6 +290,12 @@ class MappedPipeline(Pipeline):
 
     def mapped(self, code: bytes, number: int, origins: list[int], columns: dict[str, list[Any]]) -> str | None:
         """Takes a program's answer; returns the fault in it, if any."""
+        if (code, number) in self._given_up:
+            self._given_up.remove((code, number))
+            self._turns.answered(number)
+            self._ask_in_turn()
+            self._drain_queue()
+            return None
         batch = next((one for one in self._queue if isinstance(one, _Batch) and one.number == number), None)
         if batch is None or batch.made.get(code, columns) is not None:
             return "answered for events that it was not asked about"
@@ -280,28 +314,35 @@ class MappedPipeline(Pipeline):
         for batch in self._queue:
             if isinstance(batch, _Batch) and batch.made.get(code, NOT_ASKED) is None:
                 del batch.made[code]
+        self._given_up = {one for one in self._given_up if one[0] != code}
         self._turns.ended()
         self._ask_in_turn()
         self._drain_queue()
 
     def _drain_queue(self) -> None:
-        """Takes all entries from the head of the queue up to the first that waits for a program."""
-        while self._queue:
-            first = self._queue[0]
-            if isinstance(first, _Batch):
-                if first.waiting or None in first.made.values():
-                    return
-                self._rows -= len(first.times)
-                self._queue.popleft()
-                self._count(first)
-            else:
-                self._queue.popleft()
-                key, action = first
-                for operator in self._operators(key):
-                    action(operator)
+        """Takes whole blocks from the head of the queue, up to the first that waits for a program: inside of a block no
+        pane can be closed."""
+        while entries := self._whole_block():
+            for _ in range(entries):
+                entry = self._queue.popleft()
+                if isinstance(entry, _Batch):
+                    self._rows -= len(entry.times)
+                    self._count(entry)
+                else:
+                    for operator in self._operators(entry.key):
+                        entry.action(operator)
 
-    def _later(self, key: FeedKey, action: Callable[[Operator], None]) -> None:
-        self._queue.append((key, action))
+    def _whole_block(self) -> int:
+        """The number of entries of the first block; 0: it is not all there, or waits for a program."""
+        for number, entry in enumerate(self._queue, 1):
+            if isinstance(entry, _Batch) and (entry.waiting or None in entry.made.values()):
+                return 0
+            if entry.place is None or not entry.place.is_inside:
+                return number
+        return 0
+
+    def _later(self, key: FeedKey, action: Callable[[Operator], None], place: Place | None = None) -> None:
+        self._queue.append(_Note(key, action, place))
         self._drain_queue()
 
     def _count(self, batch: _Batch) -> None:
