@@ -127,7 +127,7 @@ def _phases(found: JobLatency) -> Table:
     ]
     titles = PHASE_TITLES if found.plan is not None and found.plan.mean_ms else PHASE_TITLES[:-1]
     table = plain_table(titles, [row[: len(titles)] for row in rows])
-    table.columns[0].no_wrap = True
+    table.columns[0].no_wrap, table.collapse_padding = True, True  # so that all columns fit into 80
     return table
 
 

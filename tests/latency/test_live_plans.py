@@ -15,7 +15,7 @@ from test_latency_admission import COUNT, PER_PATH, planned, view_of
 from test_latency_simulated import begun
 
 from agent.control.latency.measurements import setting_of, with_setting
-from agent.control.latency.replanning import replanned
+from agent.control.latency.replanning import MISSED, replanned
 from agent.runtime.master.job_master import JobMaster
 from agent.runtime.master.latency.drift import Drift, drift_of
 from agent.runtime.master.latency.live_plan import LOOK_S, MET, SETTLED_RESULTS, LivePlan
@@ -162,7 +162,8 @@ def test_less_grace_makes_up_for_a_longer_way() -> None:
     assert plan.within.grace_ms in (50, 12)
     assert prediction.quantile < answer.prediction.quantile
     assert answer.outcome == f"replanned: GRACE {plan.within.grace_ms} ms"
-    assert asked(500, may_turn=False, uplink=0.27).wanted is None
+    as_it_is = asked(500, may_turn=False, uplink=0.27)
+    assert (as_it_is.wanted, as_it_is.outcome) == (None, MISSED), "nobody is told that the limit is met"
 
 
 def test_panes_are_cut_where_their_groups_are_known_and_take_long() -> None:

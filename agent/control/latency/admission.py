@@ -138,8 +138,8 @@ class LatencyAdmission:
 
 @dataclass(frozen=True, slots=True)
 class _Basis:
-    """What a decision is made by: the job that is `told` of, if there is one, whether that computes the same, and the
-    number of agents that have run the query dry."""
+    """Ground of a decision: the job that is `told` of, if there is one, whether that computes the same, and the number
+    of agents that have run the query dry."""
 
     told: control.JobLatency | None
     is_same: bool

@@ -14,6 +14,8 @@ from agent.runtime.messages.plans import PlanAnswer, PlanQuestion
 from overlay import Id
 from query.latency.planner import LatencyRefusal, is_replaced, plan, review
 
+MISSED = "the limit is missed until another setting may be put in force"
+
 
 class PlanningThread:
     """Answers the questions of the masters on one agent one after the other, in a thread. `answer` takes answers."""
@@ -59,7 +61,7 @@ def replanned(question: PlanQuestion) -> PlanAnswer:
     if isinstance(best, LatencyRefusal):
         return replace(answer, outcome=f"out of reach: {best.reason}", is_out_of_reach=True)
     if not question.may_turn or not is_replaced(held, best, question.held_s):
-        return answer if held.now.quantile <= held.limit else replace(answer, outcome=best.warning)
+        return answer if held.now.quantile <= held.limit else replace(answer, outcome=best.warning or MISSED)
     setting = f"GRACE {round(1000 * best.setting.grace):,} ms"
     if best.setting.cuts != held.setting.cuts:
         setting += f", panes cut in {best.setting.cuts}" if best.setting.cuts > 1 else ", panes not cut"
