@@ -126,9 +126,14 @@ def _phases(found: JobLatency) -> Table:
         ["skew", *_durations(found.skew), None, found.last_ms - last_sum_ms if has_last else None, None, None, None],
     ]
     titles = PHASE_TITLES if found.plan is not None and found.plan.mean_ms else PHASE_TITLES[:-1]
-    table = plain_table(titles, [row[: len(titles)] for row in rows])
-    table.columns[0].no_wrap, table.collapse_padding = True, True  # so that all columns fit into 80
+    table = plain_table(titles, [[*map(_short, row[: len(titles)])] for row in rows])
+    table.columns[0].no_wrap, table.padding = True, (0, 0, 0, 1)  # nine columns are to fit into a terminal
     return table
+
+
+def _short(value: Cell) -> Cell:
+    """A number as a cell, from a thousand on without tenths."""
+    return round(value) if isinstance(value, float) and abs(value) >= 1000 else value
 
 
 def _durations(one: DurationEntry) -> tuple[Cell, Cell, Cell]:

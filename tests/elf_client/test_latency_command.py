@@ -100,7 +100,7 @@ def test_one_job_phase_by_phase(socket_path: Path) -> None:
         "commit 110.0 99.0 220.0 16.6 110.0 - -",
         "deliver 7.5 6.8 15.0 - - - -",
         "sum 660.0 - - - 660.0 - -",
-        "latency 661.0 594.9 1,322.0 - 700.0 - -",
+        "latency 661.0 594.9 1,322 - 700.0 - -",
         "skew 1.0 0.9 2.0 - 40.0 - -",
         "SLOWEST AGENTS MEAN MS PARTS LAST",
         "web-2 250.5 40 120",
