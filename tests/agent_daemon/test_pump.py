@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import random
 import time
+from itertools import count
 
 import pytest
 import trio
 from pumped_fleet import IdleCore, MemoryFleet
 
-from agent.driver import STUCK_TIMER_S, STUCK_TIMES
+from agent.driver import STUCK_TIMER_S, STUCK_TIMES, CoreDriver
+from overlay import Node, Peer
 
 pytestmark = pytest.mark.trio
 
@@ -65,6 +68,30 @@ async def test_a_core_that_raises_is_called_no_more(caplog: pytest.LogCaptureFix
         (record,) = [record for record in caplog.records if record.message == "agent failed"]
         assert record.exc_info
         nursery.cancel_scope.cancel()
+
+
+async def test_both_clocks_are_of_one_moment_though_others_have_the_processor_in_between(
+    mock_clock: trio.testing.MockClock,
+) -> None:
+    told: list[tuple[float, int]] = []
+    reads = count(1)
+
+    class Told(IdleCore):
+        def process_events(self, now: float, wall_ms: int) -> bool:
+            told.append((now, wall_ms))
+            return False
+
+    def wall_ms() -> int:
+        if next(reads) % 3:
+            mock_clock.jump(0.05)
+        return 1_000_000 + round(1000 * mock_clock.current_time())
+
+    node = Node(Peer(1 << 120, "a:1"), random=random.Random(1))
+    pump = CoreDriver(node, Told(node), wall_ms=wall_ms, send=lambda *_: None, order=lambda _: None)
+    for _ in range(5):
+        pump.settle()
+    assert len(told) == 5
+    assert [wall - 1_000_000 for _, wall in told] == pytest.approx([1000 * now for now, _ in told], abs=1.0)
 
 
 async def test_timers_are_handled_when_they_are_due(autojump_clock: trio.testing.MockClock) -> None:  # noqa: ARG001
