@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent.runtime.scheduling import CostAwareScheduler, CostClass, EventCosts, FairScheduler, Lot
+from agent.runtime.scheduling import CostClass, EventCosts, FairScheduler
 from benchmarks.latency.traces import Workload, make_trace
 from benchmarks.latency.virtual_processor import schedule
 
@@ -51,17 +51,6 @@ def test_waiting_events_get_a_new_cost_when_it_is_far_from_theirs() -> None:
     costs.measured("a", CostClass.CHEAP, 100_000, 100_000 * 20e-6)
     assert costs.revision("a", CostClass.CHEAP) == costs.cost_s("a", CostClass.CHEAP)
     assert costs.revision("a", CostClass.CHEAP) is None
-
-
-def test_events_with_one_deadline_are_done_in_the_order_in_which_they_come() -> None:
-    costs, scheduler = EventCosts(), CostAwareScheduler()
-    for number in range(6):  # each a little cheaper than thought before
-        cost_s = costs.waiting_cost_s("a", CostClass.MAPPED)
-        scheduler.release([Lot("a", "a", 10.0, CostClass.MAPPED, 10, cost_s, number)], 0.0)
-        costs.measured("a", CostClass.MAPPED, 1_000, 1_000 * 19e-6 * 0.99**number)
-        assert costs.revision("a", CostClass.MAPPED) is None
-    done = [scheduler.next_to_process(0.0) for _ in range(6)]
-    assert [None if lot is None else lot.source for lot in done] == [0, 1, 2, 3, 4, 5]
 
 
 def test_a_job_whose_events_cost_far_more_than_thought_is_soon_scheduled_as_well() -> None:

@@ -62,11 +62,6 @@ class EventCosts:
         mean = self._means.get(operator, {}).get(cost_class)
         return self._prior_s[cost_class] if mean is None else mean.cost_s
 
-    def waiting_cost_s(self, operator: Hashable, cost_class: CostClass) -> float:
-        """The cost of an event that begins to wait: that of those that wait already, of which the cheapest come first
-        where they are due together."""
-        return self._mean(operator, cost_class).told_s
-
     def is_known(self, operator: Hashable, cost_class: CostClass) -> bool:
         """Whether events of the class have been measured."""
         mean = self._means.get(operator, {}).get(cost_class)

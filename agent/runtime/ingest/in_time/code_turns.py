@@ -46,8 +46,7 @@ class CodeTurns:
 
     def wait(self, source: object, events: int, due: float) -> None:
         """Has the events of a call wait."""
-        cost_s = self._costs.waiting_cost_s(None, CostClass.MAPPED)
-        lot = Lot(None, None, due, CostClass.MAPPED, events, cost_s, source)
+        lot = Lot(None, None, due, CostClass.MAPPED, events, self._cost_s, source)
         self._scheduler.release([lot], self._free_at())
 
     def take(self) -> Lot | None:

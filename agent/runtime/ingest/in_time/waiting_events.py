@@ -167,7 +167,7 @@ class WaitingEvents:
 
     def _release(self, operator: Operator, block: FeedBlock, entry: _Entry, due: float) -> None:
         cost_class = operator.cost_class
-        cost_s = self.costs.waiting_cost_s(operator, cost_class)
+        cost_s = self.costs.cost_s(operator, cost_class)
         lots = [
             Lot(operator, operator, due, cost_class, frame.events.height, cost_s, (entry, block, frame))
             for frame in block.frames
