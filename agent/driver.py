@@ -17,6 +17,7 @@ import polars as pl
 import trio
 
 from agent import log
+from agent.clocks import wall_at
 from agent.programs.commands import ProgramCommand
 from agent.turns import Turns
 from overlay import Node, Peer
@@ -28,8 +29,6 @@ idle agents probe each other at the same moments: a few wake-ups a second, not a
 STUCK_TIMER_S, STUCK_TIMES = 0.05, 5
 """Shortest interval between two wake-ups for a timer that is always due: so many times in a row, it was due again at
 once."""
-READ_S, READS_MAX = 0.001, 5
-"""Time within which two clocks are read together, and how often that is tried."""
 SUSPENDED_S = 3.0
 """Gain of the wall clock on the clock of timers from which the machine was suspended, or its clock set: the node then
 asks its neighbours what it has missed, which costs little if it missed nothing."""
@@ -132,14 +131,9 @@ class CoreDriver:
             self.node.stood_still(now)
         self._wall_lead_s = lead_s
 
-    def _wall_at(self, now: float) -> int:
-        """The wall clock (epoch ms) at a time of the clock of timers. Both are read again if others have had the
-        processor in between: deadlines and latencies are told by how far they are apart."""
-        for _ in range(READS_MAX):
-            before, wall_ms, after = trio.current_time(), self._wall_ms(), trio.current_time()
-            if after - before <= READ_S:
-                break
-        return round(wall_ms - 1000 * (before - now))
+    def wall_at(self, now: float) -> int:
+        """The wall clock (epoch ms) at a time of trio's clock."""
+        return wall_at(now, trio.current_time, self._wall_ms)
 
     def overdue_s(self, now: float) -> float:
         """The time for which a timer has been due without being handled: 0 where the loop keeps up."""
@@ -174,7 +168,7 @@ class CoreDriver:
 
     def _carry(self) -> None:
         now = trio.current_time()
-        self.core.process_events(now, self._wall_at(now))
+        self.core.process_events(now, self.wall_at(now))
         if self.core.has_work:
             self._work.set()
         for peer, data in self.node.messages_to_send():
@@ -203,7 +197,7 @@ class CoreDriver:
             await self._work.wait()
             self._work = trio.Event()
             with turns.piece():
-                self.do(lambda now: self.core.work(now, self._wall_at(now)))
+                self.do(lambda now: self.core.work(now, self.wall_at(now)))
             await turns.give_way()
 
     def _handle_timers(self, now: float) -> None:
@@ -212,7 +206,7 @@ class CoreDriver:
             self.node.handle_timer(now)
         timer = self.core.next_timer()
         if timer is not None and timer <= now:
-            self.core.handle_timer(now, self._wall_at(now))
+            self.core.handle_timer(now, self.wall_at(now))
 
     def _set_timer(self) -> None:
         timers = (self.node.next_timer(), self.core.next_timer())

@@ -206,7 +206,8 @@ class ControlService:
         pending: PendingReply[UpdateReply] = PendingReply()
         self._updates.add(app_id)
         try:
-            self._driver.do(lambda now: self._agent.commands.update(update, pending.resolve, now, self._wall_ms()))
+            driver, commands = self._driver, self._agent.commands
+            driver.do(lambda now: commands.update(update, pending.resolve, now, driver.wall_at(now)))
             reply = await pending.wait()
         finally:
             self._updates.remove(app_id)

@@ -257,7 +257,7 @@ class QueryService:
         submission = _Submission()
         self._driver.do(
             lambda now: self._agent.commands.submit(
-                job, partial(self._submitted, job, submission), now, self._wall_ms()
+                job, partial(self._submitted, job, submission), now, self._driver.wall_at(now)
             )
         )
         # Following at once saves a round trip, but if others follow a job of this name already, it is not this job. A

@@ -447,7 +447,7 @@ class Daemon(AgentObserver):
             self._warnings.warn(f"what {shown.app} shows is not written", error.strerror or str(error))
 
     def _told(self, told: ProgramSaid | ProgramEnded) -> None:
-        self._pump.do(lambda now: self._agent.program_host.receive(told, now, wall_ms()))
+        self._pump.do(lambda now: self._agent.program_host.receive(told, now, self._pump.wall_at(now)))
 
     def peer_gone(self, event: PeerFailed | PeerLeft) -> None:
         say, what = (log.warn, "peer failed") if isinstance(event, PeerFailed) else (log.info, "peer left")
@@ -472,10 +472,10 @@ class Daemon(AgentObserver):
         return self._config.sealed_disk_bytes > 0
 
     def _sealed_stored(self, count: int, are_kept: bool) -> None:
-        self._pump.do(lambda now: self._agent.sealed_stored(count, now, wall_ms(), are_kept=are_kept))
+        self._pump.do(lambda now: self._agent.sealed_stored(count, now, self._pump.wall_at(now), are_kept=are_kept))
 
     def _jobs_stored(self, count: int) -> None:
-        self._pump.do(lambda now: self._agent.jobs_stored(count, now, wall_ms()))
+        self._pump.do(lambda now: self._agent.jobs_stored(count, now, self._pump.wall_at(now)))
 
     def _repeat_jobs(self) -> None:
         self._pump.do(self._agent.recorder.repeat)
@@ -529,7 +529,7 @@ class Daemon(AgentObserver):
         self._feeds.change_streams(config.streams, config.max_skew_ms)
         if config.streams != before.streams:
             options = {stream.name: StreamOptions(stream.read_from) for stream in config.streams}
-            self._pump.do(lambda now: agent.change_streams(options, now, wall_ms()))
+            self._pump.do(lambda now: agent.change_streams(options, now, self._pump.wall_at(now)))
         if config.tables != before.tables:
             self._tables.change(config.tables)
         if (config.archive, config.streams) != (before.archive, before.streams):

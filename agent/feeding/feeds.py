@@ -11,6 +11,7 @@ import logging
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import Protocol
 
@@ -18,6 +19,7 @@ import polars as pl
 import trio
 
 from agent import log
+from agent.clocks import wall_at
 from agent.configuration.config import StreamConfig
 from agent.feeding.reading import Columns, FeedReader, ParsedBlock, ReadBatch, known_in, slices
 from agent.feeding.reading_ledger import FeedPosition, Files, ReadingLedger, ReadTo
@@ -124,6 +126,7 @@ class Feeds:
         self._sink = sink
         self._streams = {stream.name: stream for stream in streams}
         self._clock, self._wall_ms, self._pump, self._poll_s = clock, wall_ms, pump, poll_s
+        self._wall_at = partial(wall_at, clock=clock, wall_ms=wall_ms)
         self._max_skew_ms = max_skew_ms
         self._meters = {name: StreamMeter() for name in self._streams}
         self._readings: dict[FeedKey, _FeedTask] = {}
@@ -234,7 +237,7 @@ class Feeds:
             begins_now = reading.feed.start == "end"
             while not self._is_paused:
                 now = self._clock()
-                wall_ms = self._sink.observe(now, self._wall_ms())
+                wall_ms = self._sink.observe(now, self._wall_at(now))
                 reading.looked_at, reading.looked_ms = trio.current_time(), wall_ms
                 try:
                     await self._follow_changes(reading)
@@ -325,7 +328,8 @@ class Feeds:
         due_ms = self._sink.next_due(reading.feed.key, reading.looked_ms)
         if due_ms is None:
             return math.inf
-        left_s = (due_ms - self._sink.observe(self._clock(), self._wall_ms())) / 1000
+        now = self._clock()
+        left_s = (due_ms - self._sink.observe(now, self._wall_at(now))) / 1000
         return max(trio.current_time() + left_s + MARGIN_S, reading.looked_at + DUE_LOOK_S)
 
     async def _insert_batches(self, reading: _FeedTask, receive: trio.MemoryReceiveChannel[ReadBatch]) -> None:
@@ -388,7 +392,8 @@ class Feeds:
                     return
                 after = place if place is None or part is parts[-1] else replace(place, is_inside=True)
                 with reading.turns.piece():
-                    self._sink.insert(reading.feed.key, part, self._clock(), self._wall_ms(), after, batch.read)
+                    now = self._clock()
+                    self._sink.insert(reading.feed.key, part, now, self._wall_at(now), after, batch.read)
                     reading.meter.count(part, self._clock())
                     self._pump()
             reading.abandoned_ms = self._sink.abandoned_ms(reading.feed.key)
