@@ -12,7 +12,6 @@ import trio
 
 import query as ql
 from agent.access.rules import Principal
-from agent.calibration.dry_run import NoDryRunError, check_dry
 from agent.configuration.config import Config
 from agent.control import messages as control
 from agent.control.client_rights import ClientRights
@@ -162,10 +161,6 @@ class QueryService:
         if isinstance(analysed, control.Refused):
             return analysed
         _, plan = analysed
-        try:
-            check_dry(plan)
-        except NoDryRunError as error:
-            return control.Refused("usage", str(error))
         return await self._dry_runs.ask(plan, who.owner)
 
     async def describe(self, name: str) -> control.Described | control.Refused:

@@ -15,7 +15,6 @@ import trio
 import query as ql
 from agent import log
 from agent.access.rules import Principal
-from agent.calibration.dry_run import NoDryRunError, check_dry
 from agent.control import messages as control
 from agent.control.client_rights import ClientRights
 from agent.control.latency.dry_runs import DryRunQuestions
@@ -86,9 +85,13 @@ class LatencyAdmission:
         if found.windowing is None or found.app is not None or found.reads_types:
             return AdmittedPlan(found)
         answers = await self._measured(found, wanted, who)
-        is_measured = any(is_same_work(wanted, one.query) for one in answers)
+
+        def is_measured() -> bool:
+            return any(is_same_work(wanted, one.query) for one in answers)
+
         dry = NO_DRY_RUNS
-        if found.within is not None and not is_measured and not is_mapped:
+        may_run_dry = found.within is not None and not is_mapped
+        if may_run_dry and not await trio.to_thread.run_sync(is_measured, abandon_on_cancel=True):
             dry = await self._run_dry(found, who)
         if not answers and not dry.samples:
             return AdmittedPlan(found, "" if found.within is None else NOTHING_KNOWN)
@@ -126,10 +129,6 @@ class LatencyAdmission:
 
     async def _run_dry(self, found: ql.Plan, who: Principal) -> control.DryRuns:
         """The dry runs of a plan; none where it cannot be run dry, or nobody answers in time."""
-        try:
-            check_dry(found)
-        except NoDryRunError:
-            return NO_DRY_RUNS
         dry: control.DryRuns | control.Refused = NO_DRY_RUNS
         with trio.move_on_after(RUN_DRY_S):
             dry = await self._dry_runs.ask(found, who.owner)

@@ -16,7 +16,7 @@ import trio
 
 import query as ql
 from agent.access.decision import Access
-from agent.calibration.dry_run import NoDryRunError, run_dry
+from agent.calibration.dry_run import NoDryRunError, check_dry, run_dry
 from agent.calibration.machine import MachineCosts
 from agent.configuration.config import StreamConfig
 from agent.control import messages as control
@@ -105,6 +105,10 @@ class DryRunQuestions:
 
     async def ask(self, plan: ql.Plan, owner: str) -> control.DryRuns | control.Refused:
         """Has some agents run a plan dry that have its stream, for a client who may read it. Some seconds at most."""
+        try:
+            check_dry(plan)
+        except NoDryRunError as error:
+            return control.Refused("usage", str(error))
         if not self._driver.node.is_active:
             return control.Refused("unavailable", NOT_JOINED)
         surveyed: PendingReply[StreamSurveyed] = PendingReply()
