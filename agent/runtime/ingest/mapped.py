@@ -278,7 +278,7 @@ class MappedPipeline(Pipeline):
         for code in [code for code, made in batch.made.items() if made is None]:
             self._given_up.add((code, batch.number))
             del batch.made[code]
-        if not batch.made:
+        if batch.times and not batch.made:
             batch.late.append(pl.Series(batch.times, dtype=pl.Int64))
             self._rows -= len(batch.times)
             batch.times = []
