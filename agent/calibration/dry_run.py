@@ -43,8 +43,8 @@ class NoDryRunError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class DryRunResult:
-    """The findings of a run: its lines, their times, groups by lines, bytes of
-    a group on its way, costs of phases, and the share of a processor that the work got."""
+    """The findings of a run: its lines, their times, groups by lines, bytes of a group on its way, costs of phases, and
+    the share of a processor that the work got."""
 
     lines: int
     times: LogTimes
@@ -89,7 +89,7 @@ def run_dry(
             continue
         times.append(_times(form, end, wall_ms, plan.windowing.pane_ms))
         for block in _blocks(end.end):
-            if timer() >= upto and work.blocks >= BLOCKS_MIN:
+            if timer() >= upto and len(work.groups) >= BLOCKS_MIN:
                 break
             work.take(one.name, block, form, wall_ms)
     share = share_of_processor(worked() - begun_s, timer() - begun)

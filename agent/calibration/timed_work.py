@@ -44,9 +44,8 @@ class TimedWork:
     timer: Callable[[], float]
     lines: int = 0
     """Lines that were parsed, those that are no events included."""
-    blocks: int = 0
     groups: list[tuple[float, float]] = field(default_factory=list)
-    """Lines and groups of each pane."""
+    """Lines and groups of each pane: that of a block."""
     state_bytes: int = 0
     """Bytes of all panes' states as they travel."""
     _pieces: dict[Phase, list[tuple[Amount, float]]] = field(default_factory=dict)
@@ -67,7 +66,6 @@ class TimedWork:
                 store.add(EventBatch(events.with_columns(pane=pl.lit(0, dtype=pl.Int64))))
         self._note(Phase.INSERT, Amount(rows), begun)
         self.lines += int(rows)
-        self.blocks += 1
         self._seal(store, rows)
 
     def costs(self, like: Costs = ASSUMED_COSTS) -> dict[Phase, LinearCost]:
