@@ -96,22 +96,27 @@ class Window:
     is_whole: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Phase:
-    """A time that is to have a load (s of the wall clock), with the shares of the core that the agent has got, that its
-    program has got, and that nobody has used."""
+class CoreTime(NamedTuple):
+    """Time of the core, in seconds or as shares of all of it: that of the agent, of its program, and of nobody."""
 
-    load: float
-    began_s: float
-    ended_s: float
     agent: float
     program: float
     unused: float
 
     @property
     def capacity(self) -> float:
-        """The share of the core that could have been used."""
+        """The time that could have been used."""
         return self.agent + self.program + self.unused
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """A time that is to have a load (s of the wall clock), with the shares of the core meanwhile."""
+
+    load: float
+    began_s: float
+    ended_s: float
+    core: CoreTime
 
     @property
     def seconds(self) -> range:
@@ -141,7 +146,7 @@ class Measured:
 
     def event_s(self, phase: Phase) -> float:
         """The time of the core that an event takes: its agent in a phase, and the program at best (s)."""
-        return phase.agent * len(phase.seconds) / max(1, self.events(phase)) + self.mapped_s
+        return phase.core.agent * len(phase.seconds) / max(1, self.events(phase)) + self.mapped_s
 
     @property
     def mapped_s(self) -> float:
@@ -150,11 +155,11 @@ class Measured:
 
     def _mapped_s(self, phase: Phase) -> float:
         mapped = sum(one.events for one in self.windows[CODED] if one.start_s in phase.seconds)
-        return phase.program * len(phase.seconds) / max(1, mapped)
+        return phase.core.program * len(phase.seconds) / max(1, mapped)
 
     def load(self, phase: Phase, event_s: float) -> float:
         """The load as it was, over capacity, where an event takes so long."""
-        return self.events(phase) * event_s / len(phase.seconds) / phase.capacity
+        return self.events(phase) * event_s / len(phase.seconds) / phase.core.capacity
 
     def utility(self, phase: Phase) -> float:
         """The same as `in_time` of all jobs, of whom each wants all events."""
@@ -202,7 +207,7 @@ def _lines(chosen: Measured, rivals: Mapping[str, Measured], number: int) -> Ite
     per_s = chosen.events(phase) / len(phase.seconds)
     yield reaching(NAME, f"{label}load as it was", load, "x capacity", REACHED * phase.load)
     yield within(NAME, f"{label}events a second", per_s, "events/s")
-    yield within(NAME, f"{label}capacity: what was left by others", 100 * phase.capacity, "% of the core")
+    yield within(NAME, f"{label}capacity: what was left by others", 100 * phase.core.capacity, "% of the core")
     share = 100 * chosen.utility(phase) * max(1.0, load)
     in_time = f"{label}events in time, of min(1, capacity/load)"
     if load >= REACHED * phase.load:
@@ -240,8 +245,8 @@ def _lived(extent: Extent, clause: str, costs_s: Mapping[float, float] | None = 
             following.enter_context(_followed(fleet, app, found.windows[app]))
         (log,) = live_logs(fleet, folder)
         run = _Run(fleet, folder, log, core, found, following.enter_context(log.open("rb")), costs_s or {})
-        used = run.write(PER_S, _SETTLE_S)
-        run.learn(used.program_s / used.events)
+        events, used = run.write(PER_S, _SETTLE_S)
+        run.learn(used.program / events)
         for load in LOADS:
             run.calm(extent.calm_s)
             found.phases.append(run.phase(load, extent.overload_s))
@@ -249,20 +254,6 @@ def _lived(extent: Extent, clause: str, costs_s: Mapping[float, float] | None = 
         time.sleep(_LAST_S)
         run.count()
     return found
-
-
-class _Used(NamedTuple):
-    """Events that were written, and the seconds of the core that went to the agent, to its program, and to nobody."""
-
-    events: int
-    agent_s: float
-    program_s: float
-    unused_s: float
-
-    @property
-    def capacity_s(self) -> float:
-        """The seconds of the core that could have been used."""
-        return self.agent_s + self.program_s + self.unused_s
 
 
 @dataclass(slots=True)
@@ -295,21 +286,20 @@ class _Run:
 
     def phase(self, load: float, seconds: float) -> Phase:
         """Lets the log grow at rates that make this load."""
-        began_s, per_s, steps = time.time(), load * self.full_per_s, list[_Used]()
+        began_s, per_s, written, used = time.time(), load * self.full_per_s, 0, CoreTime(0.0, 0.0, 0.0)
         progress(f"load {load:g}: {per_s:,.0f} events a second")
         while time.time() < began_s + seconds:
-            steps.append(self.write(per_s, STEP_S))
-            used = _Used(*map(sum, zip(*steps, strict=True)))
-            event_s = self.costs_s.get(load) or used.agent_s / used.events + self.mapped_s
-            self.full_per_s = _near(steps[-1].capacity_s / STEP_S / event_s, self.full_per_s)
-            lacking = load * used.capacity_s / event_s - used.events
+            events, step = self.write(per_s, STEP_S)
+            written, used = written + events, CoreTime(*map(sum, zip(used, step, strict=True)))
+            event_s = self.costs_s.get(load) or used.agent / written + self.mapped_s
+            self.full_per_s = _near(step.capacity / STEP_S / event_s, self.full_per_s)
+            lacking = load * used.capacity / event_s - written
             per_s = _near(load * self.full_per_s + lacking / MADE_UP_S, load * self.full_per_s)
         seconds = time.time() - began_s
-        agent, program, unused = (one / seconds for one in used[1:])
-        return Phase(load, began_s, began_s + seconds, agent, program, unused)
+        return Phase(load, began_s, began_s + seconds, CoreTime(*(one / seconds for one in used)))
 
-    def write(self, per_s: float, seconds: float) -> _Used:
-        """Lets the log grow for a while."""
+    def write(self, per_s: float, seconds: float) -> tuple[int, CoreTime]:
+        """Lets the log grow for a while; returns the events that were written, and seconds of the core."""
         agent, *programs = self._pids()
         with Replay(self.folder / "sample", [self.log], per_s) as replay:
             agent_s, program_s, unused_s = cpu_s([agent]), cpu_s(programs), idle_s(self.core)
@@ -318,7 +308,7 @@ class _Run:
                 agent_s, program_s = cpu_s([agent]) - agent_s, cpu_s(programs) - program_s
             except FileNotFoundError:
                 raise BenchmarkError("the program of a job has ended under load") from None
-            return _Used(max(1, replay.written), agent_s, program_s, idle_s(self.core) - unused_s)
+            return max(1, replay.written), CoreTime(agent_s, program_s, idle_s(self.core) - unused_s)
 
     def count(self) -> None:
         """Counts what was written since it was counted last, by the second."""

@@ -2,9 +2,9 @@
 
 from collections import Counter
 
-from benchmarks.latency.overload import CODED, WITHIN_SHARE, Measured, Phase, Window
+from benchmarks.latency.overload import CODED, WITHIN_SHARE, CoreTime, Measured, Phase, Window
 
-PHASE = Phase(1.8, 99.5, 109.5, agent=0.4, program=0.5, unused=0.1)
+PHASE = Phase(1.8, 99.5, 109.5, CoreTime(agent=0.4, program=0.5, unused=0.1))
 PER_S = 1_000
 
 
