@@ -18,8 +18,8 @@ from rich.table import Table
 from rich.text import Text
 
 import query
-from agent.control.latency.measurements import choices_of, is_same_work, known_of, likest, percent_of, setting_of
-from agent.control.latency.samples import late_share, lateness, with_samples
+from agent.control.latency.measurements import choices_of, is_same_work, likest, percent_of, setting_of
+from agent.control.latency.samples import known_with_samples, late_share, lateness
 from agent.control.messages import DryRuns, JobLatency
 from agent.programs.calls import JobDescription
 from elf.client.errors import ClientError
@@ -119,9 +119,10 @@ def explained_latency(
         raise UsageError(
             f"no agent has the stream {found.streams_read}: elf status and SHOW STREAMS list what is there"
         )
-    measured = known_of(found, told, agents, is_same=is_same)
-    if dry is not None and not is_same:  # else of them only what they tell of late lines
-        measured = with_samples(measured, dry.samples)
+    samples = (
+        [] if dry is None else dry.samples
+    )  # where the same is measured, of them only what they tell of late lines
+    measured = known_with_samples(found, told, agents, samples, is_same=is_same)
     return explanation(shown, found, measured, told, dry, is_same=is_same)
 
 

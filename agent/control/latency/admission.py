@@ -21,7 +21,6 @@ from agent.control.latency.dry_runs import DryRunQuestions
 from agent.control.latency.measurements import (
     choices_of,
     is_same_work,
-    known_of,
     least_of,
     likest,
     percent_of,
@@ -29,7 +28,7 @@ from agent.control.latency.measurements import (
     with_setting,
 )
 from agent.control.latency.other_jobs import limited, missed_limit
-from agent.control.latency.samples import with_samples
+from agent.control.latency.samples import known_with_samples
 from agent.control.observation.latency_view import described_latency
 from agent.runtime.fleet.job_directory import JobDirectory
 from agent.runtime.messages.jobs import Announce
@@ -176,9 +175,7 @@ def decided(
     )  # fmt: skip
     basis = _Basis(told, is_same, 0 if is_same else len(dry.samples))
     agents = dry.agents if told is None else told.contributors
-    known = known_of(found, told, max(1, agents), is_same=is_same)
-    if basis.sampled:
-        known = with_samples(known, dry.samples)
+    known = known_with_samples(found, told, max(1, agents), dry.samples, is_same=is_same)
     own = AdmittedPlan(found) if found.within is None else _within_limit(found, basis, known)
     if isinstance(own, control.Refused) or told is None:
         return own

@@ -12,7 +12,9 @@ from dataclasses import replace
 from functools import reduce
 from statistics import fmean, median
 
-from agent.control.observation.latency_entries import AgentSample, CostParts
+import query as ql
+from agent.control.latency.measurements import known_of
+from agent.control.observation.latency_entries import AgentSample, CostParts, JobLatency
 from agent.runtime.messages.views.dry_runs import DryRunView
 from query.latency.buckets import EDGES_US
 from query.latency.distribution import Distribution
@@ -64,6 +66,14 @@ class _Limit:
 def _clipped_cost(parts: Sequence[float], limit: _Limit) -> CostParts:
     fixed, row, group, byte = (limit(part, 0.0, COST_MAX) for part in parts[:4])
     return fixed, row, group, byte, limit(parts[4], 0.0, SPREAD_MAX), limit(parts[5], 0.0, POINTS_MAX)
+
+
+def known_with_samples(
+    plan: ql.Plan, told: JobLatency | None, agents: int, samples: Sequence[AgentSample], *, is_same: bool
+) -> Measured:
+    """What is known of a live plan as `known_of` says, and where what is told is not of the same query, by dry runs."""
+    known = known_of(plan, told, agents, is_same=is_same)
+    return known if is_same else with_samples(known, samples)
 
 
 def with_samples(known: Measured, samples: Sequence[AgentSample]) -> Measured:
