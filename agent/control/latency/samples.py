@@ -71,7 +71,8 @@ def _clipped_cost(parts: Sequence[float], limit: _Limit) -> CostParts:
 def known_with_samples(
     plan: ql.Plan, told: JobLatency | None, agents: int, samples: Sequence[AgentSample], *, is_same: bool
 ) -> Measured:
-    """What is known of a live plan as `known_of` says, and where what is told is not of the same query, by dry runs."""
+    """Puts together what is known of a live plan: by `known_of`, and, where what is told is not of the same query, by
+    dry runs."""
     known = known_of(plan, told, agents, is_same=is_same)
     return known if is_same else with_samples(known, samples)
 
