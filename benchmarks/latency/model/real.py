@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
 from statistics import median
@@ -26,6 +26,8 @@ from agent.control.latency.measurements import known_of
 from agent.control.observation.latency_entries import JobLatency
 from benchmarks.agents import LIVE, live_logs, running_agents, until_all_run
 from benchmarks.environment import use_two_cores
+from benchmarks.latency import cutting_agent
+from benchmarks.latency.cutting_agent import CUTS
 from benchmarks.overlay.population import progress
 from benchmarks.race import BenchmarkError
 from benchmarks.replay import Replay
@@ -33,6 +35,7 @@ from benchmarks.report import Comparison, within
 from elf.client import ClientError, Ended, SyncClient, SyncJob
 from elf.client.result import Result
 from elf.demo import DemoError
+from elf.demo.agents.agent_process import MODULE
 from elf.demo.agents.agents import AgentFleet
 from query.latency import Distribution, Measured, Phase, Setting, anchored, phases_from_bytes, predict, total
 
@@ -45,7 +48,7 @@ POLL_S = 0.1
 """Interval at which agents look at logs."""
 WINDOWS_MIN = 300
 AGAIN = 120
-"""Windows of the setting that is measured, just before another one is predicted."""
+"""Windows of a setting that was measured, when it runs again behind all others."""
 LIMIT = "WITHIN 30 SECONDS"
 """A limit that chooses nothing: it has lines tell of their latency."""
 GROUPS = {"few": "store", "many": "user.id"}
@@ -53,14 +56,15 @@ GROUPS = {"few": "store", "many": "user.id"}
 BESIDE = ("user.lang", "user.location", "referer")
 """Columns of the jobs that run beside, which share no operator with it."""
 _START_S = 60.0
-_WARM_S = 8.0
+_WARM_S = 5.0
 _ENDED_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
 class RealSetting:
     """A fleet, what it does, and its knobs. `rate`: events a second of all agents. `jobs` that run at once, alike.
-    `is_busy`: a process beside the agents does nothing but work. `due_looks`: agents look when panes are due."""
+    `is_busy`: a process beside the agents does nothing but work. `due_looks`: agents look when panes are due. `cuts`:
+    panes that a window is cut in."""
 
     agents: int
     groups: str = "few"
@@ -69,6 +73,7 @@ class RealSetting:
     due_looks: bool = True
     jobs: int = 1
     is_busy: bool = False
+    cuts: int = 1
 
     @property
     def base(self) -> RealSetting:
@@ -79,10 +84,11 @@ class RealSetting:
     def label(self) -> str:
         """In words."""
         looks = "" if self.due_looks else ", polls alone"
+        cuts = "" if self.cuts == 1 else f", {self.cuts} cuts"
         busy = ", a busy process" if self.is_busy else ""
         return (
             f"{self.agents} agents, {self.rate:,} events/s, {self.groups} groups, {self.trees} trees, "
-            f"{self.jobs} jobs{looks}{busy}"
+            f"{self.jobs} jobs{looks}{cuts}{busy}"
         )
 
 
@@ -97,20 +103,24 @@ def _varied(base: RealSetting, *, few: bool = False) -> Iterator[RealSetting]:
         return
     yield replace(base, rate=base.rate // 2)
     yield replace(base, rate=2 * base.rate, due_looks=False)
+    yield replace(base, cuts=CUTS)
     if base.agents > 1:
         yield replace(base, trees=4)
 
 
 FULL = [
-    one
-    for agents in (1, 8, 16)
-    for groups in GROUPS
-    for is_busy in (False, True)
-    for one in _varied(RealSetting(agents, groups, is_busy=is_busy), few=is_busy and groups == "many")
+    *_varied(RealSetting(1)),
+    *_varied(RealSetting(1, "many")),
+    *_varied(RealSetting(1, is_busy=True), few=True),
+    *_varied(RealSetting(8)),
+    *_varied(RealSetting(8, "many")),
+    *_varied(RealSetting(8, is_busy=True), few=True),
+    *_varied(RealSetting(16)),
 ]
 QUICK = [
     *_varied(RealSetting(1), few=True),
     *_varied(RealSetting(8), few=True),
+    replace(RealSetting(8), cuts=CUTS),
     replace(RealSetting(1, is_busy=True), rate=2_000),
 ]
 
@@ -118,43 +128,77 @@ QUICK = [
 def model_real(*, quick: bool = False) -> list[Comparison]:
     """The errors of predictions of settings that were not measured. Raises BenchmarkError."""
     use_two_cores()
-    settings = QUICK if quick else FULL
-    judged: list[Judged] = []
-    again: list[Judged] = []
-    loads: list[float] = []
-    known: dict[RealSetting, Measured] = {}
+    tried = _Tried()
     try:
-        for (agents, due_looks), alike in groupby(sorted(settings, key=_fleet_key), key=_fleet):
-            wanted = [*alike]
-            bases = [] if not due_looks else [*dict.fromkeys(one.base for one in settings if one.agents == agents)]
-            with running_agents(agents, settings=(("due_looks", due_looks),)) as (fleet, folder, _):
-                bench = _Bench(fleet, folder)
-                for base in bases:
-                    known[base] = bench.measure(base)
-                for one in wanted:
-                    judged.append(bench.judge(one, known[one.base]))
-                    loads.append(os.getloadavg()[0])
-                again += [bench.judge(base, known[base]) for base in bases]
+        for (agents, due_looks, cuts), alike in groupby(sorted(QUICK if quick else FULL, key=_order), key=_fleet):
+            module = cutting_agent.__name__ if cuts > 1 else MODULE
+            settings = (("due_looks", due_looks),)
+            with running_agents(agents, settings=settings, module=module) as (fleet, folder, _):
+                _try_all([*alike], _Bench(fleet, folder), tried)
     except (DemoError, ClientError) as error:
         raise BenchmarkError(str(error)) from error
-    load = f"{FLEET}, greatest load of the machine of {os.cpu_count()} processors meanwhile"
-    drift = f"{FLEET}, settings that were measured, run again at the end, median error"
-    return [
-        within(NAME, load, max(loads), "processes"),
-        *(
-            within(NAME, f"{drift}: {name}", 100 * median(abs(one.error(one.predicted, what)) for one in again), "%")
-            for name, what in (("mean", "mean"), ("p99", "quantile"))
-        ),
-        *lines_of(FLEET, judged, BOUNDS),
-    ]
+    return tried.lines()
 
 
-def _fleet(one: RealSetting) -> tuple[int, bool]:
-    return one.agents, one.due_looks
+@dataclass(slots=True)
+class _Tried:
+    """All that was measured. `summed`: predictions of settings by the sum of their phases alone."""
+
+    known: dict[RealSetting, Measured] = field(default_factory=dict)
+    judged: list[Judged] = field(default_factory=list)
+    summed: list[Latency] = field(default_factory=list)
+    again: list[Judged] = field(default_factory=list)
+    loads: list[float] = field(default_factory=list)
+
+    def lines(self) -> list[Comparison]:
+        """The lines of the report."""
+        load = f"{FLEET}, greatest load of the machine of {os.cpu_count()} processors meanwhile"
+        drift = f"{FLEET}, settings that were measured, run again, median error"
+        plain = f"{FLEET}, {len(self.judged)} settings, by the sum of phases alone, whose"
+        return [
+            within(NAME, load, max(self.loads), "processes"),
+            *(
+                within(NAME, f"{drift}: {name}", 100 * median(self._off(self.again, what)), "%")
+                for name, what in (("mean", "mean"), ("p99", "quantile"))
+            ),
+            *(
+                Comparison(NAME, f"{plain} {name} is within {most:.0%}", self._near(what, most), "% of settings")
+                for name, what, most in (("mean", "mean", BOUNDS.mean), ("p99", "quantile", BOUNDS.quantile))
+            ),
+            *lines_of(FLEET, self.judged, BOUNDS),
+        ]
+
+    def _off(self, judged: Sequence[Judged], what: str) -> list[float]:
+        return [abs(one.error(one.predicted, what)) for one in judged]
+
+    def _near(self, what: str, most: float) -> float:
+        errors = [abs(one.error(plain, what)) for one, plain in zip(self.judged, self.summed, strict=True)]
+        return 100 * sum(error <= most for error in errors) / len(errors)
 
 
-def _fleet_key(one: RealSetting) -> tuple[int, bool]:
-    return one.agents, not one.due_looks
+def _try_all(settings: Sequence[RealSetting], bench: _Bench, tried: _Tried) -> None:
+    """Measures the bases of the first fleet of so many agents, and judges each setting behind the one that it is
+    predicted from."""
+    for base, alike in groupby(settings, key=lambda one: one.base):
+        is_first = base not in tried.known
+        if is_first:
+            tried.known[base] = bench.measure(base)
+        for one in alike:
+            judged, summed = bench.judge(one, tried.known[base])
+            tried.judged.append(judged)
+            tried.summed.append(summed)
+            tried.loads.append(os.getloadavg()[0])
+        if is_first:
+            tried.again.append(bench.judge(base, tried.known[base], AGAIN)[0])
+
+
+def _fleet(one: RealSetting) -> tuple[int, bool, int]:
+    return one.agents, one.due_looks, one.cuts
+
+
+def _order(one: RealSetting) -> tuple[int, bool, int, str, bool]:
+    """Fleets of agents with due looks that cut nothing come first: they measure what the others are predicted from."""
+    return one.agents, not one.due_looks, one.cuts, one.groups, one.is_busy
 
 
 class _Bench:
@@ -174,31 +218,28 @@ class _Bench:
         known = known_of(plan, told, base.agents, is_same=True)
         return anchored(known, Distribution.of_samples(latencies))
 
-    def judge(self, one: RealSetting, known: Measured) -> Judged:
-        """A prediction, and then what comes of it."""
-        known = self._as_of_now(one.base, known) if one.due_looks and one != one.base else known
-        setting = Setting(GRACE_MS / 1000, POLL_S, on_due=one.due_looks, trees=one.trees)
+    def judge(self, one: RealSetting, known: Measured, windows: int = WINDOWS_MIN) -> tuple[Judged, Latency]:
+        """A prediction, and then what comes of it; and the one by the sum of phases alone."""
+        setting = Setting(GRACE_MS / 1000, POLL_S, on_due=one.due_looks, cuts=one.cuts, trees=one.trees)
         expected = known if one.jobs == 1 else beside_others(known, one.jobs - 1)
         rate = known.rate * one.rate / one.base.rate
         found = predict(setting, expected, 0.99, rate)
+        plain = predict(setting, replace(expected, mean_factor=1.0, spread_factor=1.0), 0.99, rate)
+        summed = Latency(plain.mean, plain.quantile)
         judged = Judged.before(one.label, found, one.agents, expected.groups.groups(rate * expected.pane))
         try:
             with self._running(one) as (client, job):
-                latencies = _latencies(job, WINDOWS_MIN)
+                latencies = _latencies(job, windows)
                 told = client.latency(job.app)
         except BenchmarkError as error:
             progress(f"lost, {one.label}: {error}")
             judged.after(Latency(math.inf, math.inf), {})
-            return judged
+            return judged, summed
         phases = {phase: told.mean for phase, told in phases_from_bytes(told.path_statistics).items() if told.count}
         judged.after(Latency.of(latencies), phases)
-        progress(f"  load {os.getloadavg()[0]:.1f}, {len(latencies)} windows")
-        return judged
-
-    def _as_of_now(self, base: RealSetting, known: Measured) -> Measured:
-        """Measures once more all of a base's latency, as what else runs on the machine may have changed."""
-        with self._running(base) as (_, job):
-            return anchored(known, Distribution.of_samples(_latencies(job, AGAIN)))
+        off = ", ".join(f"{judged.error(summed, what):+.1%}" for what in ("mean", "quantile"))
+        progress(f"  by the sum of phases alone {off}; load {os.getloadavg()[0]:.1f}, {len(latencies)} windows")
+        return judged, summed
 
     @contextmanager
     def _running(self, one: RealSetting) -> Iterator[tuple[SyncClient, SyncJob]]:
