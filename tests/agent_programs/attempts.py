@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Callable
+from urllib.parse import unquote
 
 from agent.programs.agent_pipe import AgentPipe
 
@@ -22,7 +23,7 @@ def make_runner(wire: AgentPipe) -> Callable[[bytes], None]:
     WIRES.append(wire)
 
     def run(call: bytes) -> None:
-        name, *arguments = call.decode().split(" ")
+        name, *arguments = map(unquote, call.decode().split(" "))
         try:
             answer = str(TRIED[name](*arguments))
         except OSError as error:

@@ -8,6 +8,7 @@ import socket
 import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from programs_run import COMMAND, GOOD, TRIED, WITH_FIRST_LANDLOCK, beside_a_good_one, needs_containment
@@ -95,9 +96,10 @@ def names(tmp_path: Path) -> Iterator[dict[str, object]]:
 
 @pytest.mark.parametrize("command", [COMMAND, WITH_FIRST_LANDLOCK], ids=["today", "first Landlock"])
 async def test_refused(command: Sequence[str], names: dict[str, object], tmp_path: Path) -> None:
+    quoted = {name: quote(str(thing)) for name, thing in names.items()}
     async with beside_a_good_one(command=command) as programs:
         for attempt in REFUSED:
-            assert await programs.said(TRIED, attempt.format(**names)) == "PermissionError", attempt
+            assert await programs.said(TRIED, attempt.format(**quoted)) == "PermissionError", attempt
             assert await programs.said(TRIED, "echo still") == "still", attempt
     secret = tmp_path / ".ssh" / "id_ed25519"
     assert secret.read_text() == "hidden"

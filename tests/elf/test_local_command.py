@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import pytest
@@ -262,7 +263,8 @@ def test_an_unknown_column_of_a_fixed_format_is_an_error(write: Callable[..., st
 
 def test_a_closed_pipe_is_no_accident(write: Callable[..., str]) -> None:
     path = write(*({"ts": 1767323045 + n, "n": n} for n in range(800)))  # far more than a pipe holds
-    command = f"{sys.executable} -m elf local --output json 'SELECT COUNT(*) FROM logs GROUP BY n WINDOWING 1 SECOND' {path} | head -n 1"  # noqa: E501
+    query = "SELECT COUNT(*) FROM logs GROUP BY n WINDOWING 1 SECOND"
+    command = f"{quote(sys.executable)} -m elf local --output json '{query}' {quote(path)} | head -n 1"
     finished = subprocess.run(command, shell=True, capture_output=True, timeout=300, check=False)
     assert json.loads(finished.stdout)["events"] == 1
     assert finished.stderr == b""

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ import zstandard
 from elf_process import elf, elf_process, local
 from seeds import seeds
 
-ELF = f"{sys.executable} -m elf"
+ELF = f"{quote(sys.executable)} -m elf"
 EVENT = {"ts": 1767323045, "clicks": 2, "product": "Chess"}
 COMBINED = '203.0.113.9 - - [02/Jan/2026:03:04:05 +0000] "GET /a?x=1 HTTP/1.1" 200 512 "-" "curl/8"\n'
 COUNT = "SELECT COUNT(*) AS n FROM logs"
