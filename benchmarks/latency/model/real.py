@@ -26,7 +26,7 @@ from agent.control.latency.measurements import known_of
 from agent.control.observation.latency_entries import JobLatency
 from benchmarks.agents import LIVE, live_logs, running_agents, until_all_run
 from benchmarks.environment import use_two_cores
-from benchmarks.latency import cutting_agent
+from benchmarks.latency import cutting_agent, unplanned_agent
 from benchmarks.latency.cutting_agent import CUTS
 from benchmarks.overlay.population import progress
 from benchmarks.race import BenchmarkError
@@ -35,7 +35,6 @@ from benchmarks.report import Comparison, within
 from elf.client import ClientError, Ended, SyncClient, SyncJob
 from elf.client.result import Result
 from elf.demo import DemoError
-from elf.demo.agents.agent_process import MODULE
 from elf.demo.agents.agents import AgentFleet
 from query.latency import Distribution, Measured, Phase, Setting, anchored, phases_from_bytes, predict, total
 
@@ -50,7 +49,7 @@ WINDOWS_MIN = 300
 AGAIN = 120
 """Windows of a setting that was measured, when it runs again behind all others."""
 LIMIT = "WITHIN 30 SECONDS"
-"""A limit that chooses nothing: it has lines tell of their latency."""
+"""A limit that is far: it has lines tell of their latency."""
 GROUPS = {"few": "store", "many": "user.id"}
 """Columns with 6 and with 100,000 values."""
 BESIDE = ("user.lang", "user.location", "referer")
@@ -131,9 +130,9 @@ def model_real(*, quick: bool = False) -> list[Comparison]:
     tried = _Tried()
     try:
         for (agents, due_looks, cuts), alike in groupby(sorted(QUICK if quick else FULL, key=_order), key=_fleet):
-            module = cutting_agent.__name__ if cuts > 1 else MODULE
+            module = cutting_agent if cuts > 1 else unplanned_agent
             settings = (("due_looks", due_looks),)
-            with running_agents(agents, settings=settings, module=module) as (fleet, folder, _):
+            with running_agents(agents, settings=settings, module=module.__name__) as (fleet, folder, _):
                 _try_all([*alike], _Bench(fleet, folder), tried)
     except (DemoError, ClientError) as error:
         raise BenchmarkError(str(error)) from error
