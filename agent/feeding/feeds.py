@@ -36,8 +36,9 @@ from agent.runtime.model.panes import FIRST_PANE
 from agent.runtime.scheduling import PhaseTimes, WorkPhase
 from agent.sources.reader import ReaderStatistics
 from agent.turns import Turns
+from query.plan.within import LOOK_MS_DEFAULT
 
-POLL_S = 0.1
+POLL_S = LOOK_MS_DEFAULT / 1000
 """Interval at which sources without new lines are polled."""
 DUE_LOOK_S = 0.02
 """Shortest delay between two looks at a feed the second of which is only for a pane that is due: 50 a second at most.
@@ -67,7 +68,8 @@ class EventSink(Protocol):
     `observe`: the wall clock's time, read together with `now`, without a step of it that is still doubted.
     `lacks`: some of the feed's files cannot be read, or all can.
     `caught_up`: all that had been written at `wall_ms` has been inserted. `next_due`: the first time (epoch ms) after
-    one at which a pane is due. `lost`: some events up to `upto_ms` are gone for good. `needs`: what the feed's jobs
+    one at which a pane is due. `look_s`: the interval of looks that does for a feed's jobs, if they need fewer or more
+    than others. `lost`: some events up to `upto_ms` are gone for good. `needs`: what the feed's jobs
     would need to read again after a restart. `has_room`: the feed may be read on. `urgency`: how soon its turn is due.
     `abandoned_ms`: the time up to which its events are late for all its jobs, none of which waits for them. `began`:
     reading begins at this position. `kept_place`: that from which it goes on, if it was read before this start.
@@ -87,6 +89,7 @@ class EventSink(Protocol):
     ) -> None: ...
     def caught_up(self, key: FeedKey, now: float, wall_ms: int) -> None: ...
     def next_due(self, key: FeedKey, after_ms: int) -> float | None: ...
+    def look_s(self, key: FeedKey) -> float | None: ...
     def lacks(self, key: FeedKey, some: bool) -> None: ...
     def lost(self, key: FeedKey, upto_ms: int) -> None: ...
     def needs(self, key: FeedKey) -> FeedNeeds | None: ...
@@ -310,11 +313,16 @@ class Feeds:
     async def _until_next_look(self, reading: _FeedTask, polls: int) -> None:
         """Waits for the next poll, at a moment common to all feeds and the core's timers (`CoreDriver`) where the agent
         is idle: a wake-up costs as much as a poll. If a pane is due before, it waits no longer than that."""
-        period_ms = round(1000 * polls * self._poll_s)
+        period_ms = round(1000 * polls * self._look_s(reading.feed))
         reading.poll_at = trio.current_time() + (period_ms - self._wall_ms() % period_ms) / 1000
         with trio.CancelScope() as reading.until_look:
             self._aim(reading)
             await trio.sleep_forever()
+
+    def _look_s(self, feed: Feed) -> float:
+        """The interval of looks at a feed. Its jobs choose it where there is a further look when a pane is due."""
+        chosen = self._sink.look_s(feed.key) if self._due_looks and self._may_tell_end(feed) else None
+        return self._poll_s if chosen is None else chosen
 
     def _aim(self, reading: _FeedTask) -> None:
         """Sets the time of the next look at a feed that was read to its end, also when that has closed panes."""

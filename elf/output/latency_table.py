@@ -90,6 +90,7 @@ def _summary(found: JobLatency) -> str:
 def _planned(plan: PlanEntry) -> Iterator[str]:
     """Lines on the plan in force, against what is measured, and on what has come of that."""
     setting = f"GRACE {plan.grace_ms:,} ms" + (f", panes cut in {plan.cuts:,}" if plan.cuts > 1 else "")
+    setting += f", looks each {plan.look_ms:,} ms"
     if not plan.mean_ms:
         yield f"{setting} · not planned yet: too few results"
         return

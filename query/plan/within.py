@@ -15,6 +15,11 @@ PERCENT_DEFAULT = 99.0
 GRACE_DEFAULT_MS = 5_000
 """Time for which late events are awaited where neither a query nor its job says it."""
 
+LOOK_MS_DEFAULT = 100
+"""Interval at which agents look at logs where none is chosen."""
+LOOK_MS_MAX = 1_000
+"""Upper bound on the interval at which logs are looked at: of one that is cut off, what is not read by then is gone."""
+
 OnMiss: TypeAlias = Literal["late", "partial"]
 
 
@@ -25,13 +30,15 @@ class Within:
 
     That holds for `percent` of results (50 to 99.9) or, where it is None, for their mean. `on_miss`: a result that is
     not ready then comes late, or is published as it is. `grace_ms`: the grace that was chosen, at most; None where none
-    had to be, since the query states it or results do not wait for it.
+    had to be, since the query states it or results do not wait for it. `look_ms`: the interval at which logs are looked
+    at that was chosen, beside the look when a pane is due; None: LOOK_MS_DEFAULT.
     """
 
     limit_ms: int
     percent: float | None = PERCENT_DEFAULT
     on_miss: OnMiss = "late"
     grace_ms: int | None = None
+    look_ms: int | None = None
 
 
 def chosen_grace_ms(limit_ms: int) -> int:
@@ -52,12 +59,15 @@ class WithinMessage(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=Tr
     percent: Annotated[float, Meta(ge=PERCENT_MIN, le=PERCENT_MAX)] | None = PERCENT_DEFAULT
     on_miss: OnMiss = "late"
     grace_ms: Annotated[int, Meta(ge=0, le=DAY_MS)] | None = None
+    look_ms: Annotated[int, Meta(ge=1, le=LOOK_MS_MAX)] | None = None
 
     @classmethod
     def of(cls, within: Within) -> object:
         """The constraint as plain data."""
-        return msgspec.to_builtins(cls(within.limit_ms, within.percent, within.on_miss, within.grace_ms))
+        return msgspec.to_builtins(
+            cls(within.limit_ms, within.percent, within.on_miss, within.grace_ms, within.look_ms)
+        )
 
     def read(self) -> Within:
         """The constraint."""
-        return Within(self.limit_ms, self.percent, self.on_miss, self.grace_ms)
+        return Within(self.limit_ms, self.percent, self.on_miss, self.grace_ms, self.look_ms)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from memory_fleet import KEY, WALL_MS, Fleet, events
 from recording_client import client_of
 
-from agent import Update
+from agent import Submit, Update
 from agent.runtime.ingest.feed import FeedKey
+from overlay import app_id
 from query import Schema, analyze, parse
 
 WEB: FeedKey = ("web", None)
@@ -22,6 +25,20 @@ class Dues:
     def submit(self, text: str, name: str = "shop") -> None:
         self.fleet.submit(f"{COUNT} {text}", name, bounded=False)
         self.run(2000)
+
+    def submit_looking(self, name: str, look_ms: int) -> None:
+        """Submits a job whose logs are looked at so often."""
+        text = f"{COUNT} WINDOWING 500 MILLISECONDS WITHIN 2 SECONDS"
+        plan = analyze(parse(text), {"web": Schema({}, open=True)})
+        assert plan.within is not None
+        looking = replace(plan, within=replace(plan.within, look_ms=look_ms))
+        job = Submit(app_id(name, b""), name, "web", looking.to_wire(), text, bounded=False)
+        client_of(self.fleet.agents[0]).submit(job, self.fleet.now, self.fleet.wall_ms)
+        self.fleet.settle()
+        self.run(2000)
+
+    def look_s(self) -> float | None:
+        return self.fleet.agents[0].ingest.look_s(WEB)
 
     def run(self, ms: int) -> None:
         """Lets time pass, in which logs are read to their ends now and then."""
@@ -73,6 +90,17 @@ def test_what_a_job_is_stopped_or_changed_to_is_due_then() -> None:
     client.stop(KEY, dues.fleet.now)
     dues.run(2000)
     assert dues.next() is None
+
+
+def test_logs_are_looked_at_as_often_as_any_of_their_jobs_needs() -> None:
+    dues = Dues()
+    assert dues.look_s() is None
+    dues.submit_looking("half", 500)
+    assert dues.look_s() == 0.5
+    dues.submit_looking("third", 300)
+    assert dues.look_s() == 0.3
+    dues.submit("WINDOWING 1 SECOND", "any")
+    assert dues.look_s() is None, "nobody has said how often is enough for it"
 
 
 def test_nothing_is_due_without_windows_or_before_a_job_begins() -> None:

@@ -40,14 +40,17 @@ def _no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
 class DueAgent(FakeAgent):
     """Has panes that are due at these times (ms after the beginning), or as often as `every_ms`."""
 
-    def __init__(self, *dues: int, every_ms: int | None = None) -> None:
+    def __init__(self, *dues: int, every_ms: int | None = None, look_s: float | None = None) -> None:
         super().__init__(live())
-        self.dues, self.every_ms = [BEGIN_MS + due for due in dues], every_ms
+        self.dues, self.every_ms, self.chosen_s = [BEGIN_MS + due for due in dues], every_ms, look_s
 
     def next_due(self, key: FeedKey, after_ms: int) -> float | None:  # noqa: ARG002
         if self.every_ms is not None:
             return (after_ms // self.every_ms + 1) * self.every_ms
         return min((due for due in self.dues if due > after_ms), default=None)
+
+    def look_s(self, key: FeedKey) -> float | None:  # noqa: ARG002
+        return self.chosen_s
 
 
 @dataclass
@@ -101,6 +104,19 @@ async def test_a_pane_is_due_also_in_a_log_that_is_written_all_the_time(
     found = await looks(agent, tmp_path / "access.log", 1.0, appends=range(5, 1000, 7))
     assert found.are_at(337, 725), found.off_grid
     assert len(agent.numbers(live().key)) > 120
+
+
+async def test_jobs_for_which_fewer_looks_do_have_fewer_but_those_that_are_due(
+    autojump_clock: MockClock, tmp_path: Path
+) -> None:
+    found = await looks(DueAgent(337, 725, look_s=0.5), tmp_path / "access.log", 1.95)
+    assert found.are_at(337, 725), found.off_grid
+    assert [at for at in found.at_ms if at not in found.off_grid and at > 0] == [500, 1000, 1500]
+
+
+async def test_without_due_looks_no_job_has_fewer_looks(autojump_clock: MockClock, tmp_path: Path) -> None:
+    found = await looks(DueAgent(look_s=0.5), tmp_path / "access.log", 1.95, due_looks=False)
+    assert [at for at in found.at_ms if at > 0] == list(range(100, 2000, 100))
 
 
 async def test_without_due_looks_there_are_polls_alone(autojump_clock: MockClock, tmp_path: Path) -> None:

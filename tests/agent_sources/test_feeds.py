@@ -92,9 +92,6 @@ class FakeAgent:
     def next_due(self, key: FeedKey, after_ms: int) -> float | None:  # noqa: ARG002
         return None
 
-    def abandoned_ms(self, key: FeedKey) -> int | None:  # noqa: ARG002
-        return None
-
     def urgency(self, key: FeedKey) -> FeedUrgency:  # noqa: ARG002
         return FeedUrgency(None, 1.0)
 
@@ -105,8 +102,10 @@ class FakeAgent:
     def began(self, key: FeedKey, reading: object) -> None:
         pass
 
-    def kept_place(self, key: FeedKey) -> object:  # noqa: ARG002
+    def kept_place(self, key: FeedKey) -> Any:  # noqa: ARG002
         return None
+
+    abandoned_ms = look_s = kept_place
 
     def lacks(self, key: FeedKey, some: bool) -> None:
         self.lacking[key] = some

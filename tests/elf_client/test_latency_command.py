@@ -120,7 +120,7 @@ def test_a_job_without_a_limit_and_with_durations_that_cannot_be(socket_path: Pa
 def test_a_plan_is_shown_against_what_is_measured_with_what_has_come_of_it(socket_path: Path) -> None:
     plan = PlanEntry(
         50, 4, 1, 500.0, 700.0, {"tail": 4.0, "seal": 61.0}, 710.0, 210.0,
-        "uplink of web-2 takes 210 ms more than planned; replanned: GRACE 50 ms, panes cut in 4",
+        "uplink of web-2 takes 210 ms more than planned; replanned: GRACE 50 ms, panes cut in 4", 500,
     )  # fmt: skip
     fresh = msgspec.structs.replace(plan, mean_ms=0.0, phases={}, remark="")
     found = {"shop": msgspec.structs.replace(FOUND, plan=plan), "fresh": msgspec.structs.replace(FOUND, plan=fresh)}
@@ -130,7 +130,7 @@ def test_a_plan_is_shown_against_what_is_measured_with_what_has_come_of_it(socke
         told = json.loads(ask("latency", "shop", "--output", "json", socket=socket_path).out)
     shown = " ".join(lines)
     assert "planned 500 ms on average, 700 at the limit's share · the last results 710 · drift +210 ms" in shown
-    assert "GRACE 50 ms, panes cut in 4 " in shown
+    assert "GRACE 50 ms, panes cut in 4, looks each 500 ms " in shown
     assert plan.remark in shown
     assert "seal 70.0 63.0 140.0 10.6 70.0 5.0 10.0 61.0" in lines
     assert told["plan"]["drift_ms"] == 210.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import msgspec
 import pytest
@@ -35,6 +36,12 @@ def planned(text: str) -> ql.Plan:
     return ql.analyze(ql.parse(text), {"web": ql.Schema({}, open=True)})
 
 
+def looking_less_often(plan: ql.Plan) -> ql.Plan:
+    """The plan with the longest interval of looks."""
+    assert plan.within is not None
+    return replace(plan, within=replace(plan.within, look_ms=500))
+
+
 def decision(text: str, measured: JobLatency) -> AdmittedPlan | Refused:
     return decided(planned(text), ql.parse(text), [measured])
 
@@ -61,9 +68,9 @@ def view_of(text: str = COUNT, **means_ms: float) -> LatencyView:
     )  # fmt: skip
 
 
-def test_a_limit_with_room_runs_as_it_would() -> None:
+def test_a_limit_with_room_runs_as_it_would_with_fewer_looks() -> None:
     text = f"{COUNT} WITHIN 2 SECONDS"
-    assert decision(text, told(text)) == AdmittedPlan(planned(text))
+    assert decision(text, told(text)) == AdmittedPlan(looking_less_often(planned(text)))
 
 
 def test_a_limit_that_is_near_gets_a_smaller_grace() -> None:
@@ -88,13 +95,13 @@ def test_a_latency_is_that_beyond_the_grace_with_which_it_was_measured(is_replan
     for number in range(400):
         whole.add(5.2 + 0.001 * (number % 21 - 10))
     measured = told(COUNT if is_replanned else f"{COUNT} GRACE 5 SECONDS")
-    in_force = PlanEntry(5_000, 1, 1, 0.0, 0.0, {}, 0.0, 0.0, "") if is_replanned else None
+    in_force = PlanEntry(5_000, 1, 1, 0.0, 0.0, {}, 0.0, 0.0, "", 100) if is_replanned else None
     measured = msgspec.structs.replace(measured, total_statistics=whole.to_bytes(), plan=in_force)
     text = f"{COUNT} GRACE 100 MILLISECONDS WITHIN 500 MILLISECONDS"
     known = known_of(planned(text), measured, 8, is_same=True)
     assert predict(setting_of(planned(text)), known).mean == pytest.approx(0.3, rel=0.02)
     assert predict(setting_of(planned(text)), known).quantile < 0.4
-    assert decision(text, measured) == AdmittedPlan(planned(text))
+    assert decision(text, measured) == AdmittedPlan(looking_less_often(planned(text)))
 
 
 def test_what_a_query_states_stays() -> None:
@@ -104,7 +111,7 @@ def test_what_a_query_states_stays() -> None:
     assert choices_of(found).trees == (2,)
     admitted = decision(text, told(text))
     assert isinstance(admitted, AdmittedPlan)
-    assert admitted.plan == found
+    assert admitted.plan == looking_less_often(found)
     assert "met" in admitted.warning
 
 
@@ -337,3 +344,28 @@ def views(draw: st.DrawFn) -> LatencyView:
 def test_whatever_masters_tell_there_is_a_decision(told: list[LatencyView], text: str, has_limit: bool) -> None:
     text += " WITHIN 300 MILLISECONDS" if has_limit else ""
     assert isinstance(beside(text, *map(described_latency, told)), (AdmittedPlan, Refused))
+
+
+def test_logs_are_looked_at_less_often_where_that_saves_time_and_costs_none() -> None:
+    text = f"{PER_PATH} GRACE 60 MILLISECONDS WITHIN 2 SECONDS"
+    admitted = decision(text, told(text))
+    assert isinstance(admitted, AdmittedPlan)
+    assert admitted.plan.within is not None
+    assert (admitted.plan.within.look_ms, setting_of(admitted.plan).look) == (500, 0.5)
+    assert ql.Plan.from_wire(admitted.plan.to_wire()) == admitted.plan, "agents get it"
+    busy = msgspec.structs.replace(told(text, parse=20.0, insert=60.0), events_s=400_000.0)
+    near = decision(text.replace("2 SECONDS", "400 MILLISECONDS"), busy)
+    assert isinstance(near, AdmittedPlan)
+    assert near.plan.within is not None
+    assert near.plan.within.look_ms is None, "the last block would be five times as long"
+
+
+@pytest.mark.parametrize("window", ["SESSION 5 SECONDS", "1 SECOND EMIT CHANGES"])
+def test_logs_are_looked_at_as_ever_where_no_pane_is_due_by_time_alone(window: str) -> None:
+    assert choices_of(planned(f"SELECT COUNT(*) AS n FROM web WINDOWING {window} WITHIN 9 SECONDS")).looks == (0.1,)
+
+
+def test_logs_are_looked_at_as_ever_where_code_maps_events() -> None:
+    plan = planned(f"{COUNT} WITHIN 9 SECONDS")
+    assert choices_of(plan, is_mapped=True).looks == (0.1,)
+    assert choices_of(plan).looks == (0.1, 0.5)

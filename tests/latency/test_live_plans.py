@@ -161,7 +161,7 @@ def test_less_grace_makes_up_for_a_longer_way() -> None:
     assert plan.within is not None
     assert plan.within.grace_ms in (50, 12)
     assert prediction.quantile < answer.prediction.quantile
-    assert answer.outcome == f"replanned: GRACE {plan.within.grace_ms} ms"
+    assert answer.outcome == f"replanned: GRACE {plan.within.grace_ms} ms, looks each 500 ms"
     as_it_is = asked(500, may_turn=False, uplink=0.27)
     assert (as_it_is.wanted, as_it_is.outcome) == (None, MISSED), "nobody is told that the limit is met"
 

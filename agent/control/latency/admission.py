@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from operator import attrgetter
 
 import trio
@@ -94,8 +95,9 @@ class LatencyAdmission:
             dry = await self._run_dry(found, who)
         if not answers and not dry.samples:
             return AdmittedPlan(found, "" if found.within is None else NOTHING_KNOWN)
+        decide = partial(decided, is_mapped=is_mapped)
         try:
-            return await trio.to_thread.run_sync(decided, found, wanted, answers, dry, abandon_on_cancel=True)
+            return await trio.to_thread.run_sync(decide, found, wanted, answers, dry, abandon_on_cancel=True)
         except ValueError as error:  # measurements of peers, which may be anything
             log.warn("a query is not planned", stream=found.stream, why=str(error))
             return AdmittedPlan(found, "" if found.within is None else UNCHECKED)
@@ -165,6 +167,8 @@ def decided(
     wanted: ql.Query,
     answers: Sequence[control.JobLatency],
     dry: control.DryRuns = NO_DRY_RUNS,
+    *,
+    is_mapped: bool = False,
 ) -> AdmittedPlan | control.Refused:
     """The decision on the plan of a query by what jobs have measured: one that computes the same, if there is one, and
     has most results. Of another one's, and without any, by what dry runs have found as well.
@@ -176,7 +180,7 @@ def decided(
     basis = _Basis(told, is_same, 0 if is_same else len(dry.samples))
     agents = dry.agents if told is None else told.contributors
     known = known_with_samples(found, told, max(1, agents), dry.samples, is_same=is_same)
-    own = AdmittedPlan(found) if found.within is None else _within_limit(found, basis, known)
+    own = AdmittedPlan(found) if found.within is None else _within_limit(found, basis, known, is_mapped=is_mapped)
     if isinstance(own, control.Refused) or told is None:
         return own
     seal_s = predict(setting_of(own.plan), known).phases[Phase.SEAL].mean
@@ -190,14 +194,14 @@ def decided(
     return replace(own, warning="; ".join(one for one in (own.warning, may) if one))
 
 
-def _within_limit(found: ql.Plan, basis: _Basis, known: Measured) -> AdmittedPlan | control.Refused:
+def _within_limit(found: ql.Plan, basis: _Basis, known: Measured, *, is_mapped: bool) -> AdmittedPlan | control.Refused:
     """The decision by the query's own limit. Where nobody knows what its own work costs, only a limit is refused that
     would be out of reach if nothing at all were computed.
     """
     within = found.within
     assert within is not None
     limit, percent = within.limit_ms, percent_of(within)
-    choices = choices_of(found, basis.told if basis.is_same else None)
+    choices = choices_of(found, basis.told if basis.is_same else None, is_mapped=is_mapped)
     least = plan(limit, percent, known if basis.is_of_the_query else least_of(known), choices=choices)
     is_known = basis.has_results and least.prediction.evidence > Evidence.ASSUMED
     if isinstance(least, LatencyRefusal) and is_known:

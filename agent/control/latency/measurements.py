@@ -34,6 +34,8 @@ TREES = (1, 2, 4, 8)
 """Numbers of trees that are tried where a query states none."""
 CUTS = (1, 2, 4, 8, 16)
 """Numbers of panes that are tried instead of one."""
+LOOKS_S = (POLL_S, 0.5)
+"""Intervals of looks that are tried: as a pane's end has a look of its own, longer ones save processor time."""
 GRACE_SHARES = (1.0, 0.4, 0.1)
 """Graces that are tried where a query states none, as parts of the one that it has otherwise."""
 MEAN_PERCENT = 60.0
@@ -45,24 +47,28 @@ _OF_THE_QUERY = (Phase.PARSE, Phase.INSERT, Phase.SEAL_WAIT, Phase.SEAL, Phase.C
 def setting_of(plan: ql.Plan) -> Setting:
     """The setting with which agents run a plan."""
     cuts = 1 if plan.windowing is None else plan.windowing.cuts
-    return Setting(plan.grace_ms(ql.GRACE_DEFAULT_MS) / 1000, POLL_S, on_due=True, cuts=cuts, trees=plan.trees)
+    chosen = None if plan.within is None else plan.within.look_ms
+    look = POLL_S if chosen is None else chosen / 1000
+    return Setting(plan.grace_ms(ql.GRACE_DEFAULT_MS) / 1000, look, on_due=True, cuts=cuts, trees=plan.trees)
 
 
 def with_setting(plan: ql.Plan, setting: Setting) -> ql.Plan:
-    """A plan with the grace, the cuts and the trees that were chosen for it."""
+    """A plan with the grace, the looks, the cuts and the trees that were chosen for it."""
     within, windowing = plan.within, plan.windowing
     assert within is not None
     assert windowing is not None
     if within.grace_ms is not None:
         within = replace(within, grace_ms=round(1000 * setting.grace))
+    within = replace(within, look_ms=None if setting.look == POLL_S else round(1000 * setting.look))
     if setting.cuts != windowing.cuts:
         windowing = windowing.cut(setting.cuts)
     return replace(plan, within=within, windowing=windowing, trees=setting.trees)
 
 
-def choices_of(plan: ql.Plan, told: JobLatency | None = None) -> Choices:
+def choices_of(plan: ql.Plan, told: JobLatency | None = None, *, is_mapped: bool = False) -> Choices:
     """The settings with which agents could run a plan that has a limit. Panes are cut where it is told how many groups
-    they have: else nothing says what that saves."""
+    they have: else nothing says what that saves. Looks are those of agents where panes are not due by time alone, and
+    where the job's code maps events, so that its agents know later which panes those are for."""
     within, windowing = plan.within, plan.windowing
     assert within is not None
     assert windowing is not None
@@ -72,7 +78,8 @@ def choices_of(plan: ql.Plan, told: JobLatency | None = None) -> Choices:
     trees = (plan.trees, *(one for one in more if one > plan.trees))
     is_cut = plan.can_be_cut and told is not None and told.group_points
     cuts = [one for one in CUTS if windowing.common_ms % one == 0] if is_cut else [windowing.cuts]
-    return Choices((POLL_S,), (True,), cuts, trees, graces)
+    is_due = windowing.session is None and not windowing.changes and not is_mapped
+    return Choices(LOOKS_S if is_due else (POLL_S,), (True,), cuts, trees, graces)
 
 
 def percent_of(within: Within) -> float:
@@ -113,7 +120,7 @@ def known_of(plan: ql.Plan, told: JobLatency | None, agents: int, *, is_same: bo
     pane_s, size_s = plan.windowing.pane_ms * plan.windowing.cuts / 1000, plan.windowing.size_ms / 1000
     setting = setting_of(plan)
     if told is not None and told.plan is not None:
-        setting = replace(setting, cuts=told.plan.cuts)
+        setting = replace(setting, cuts=told.plan.cuts, look=told.plan.look_ms / 1000)
     groups = HeapsLaw.fitted(told.group_points if told is not None and is_same else ())
     known = Measured(pane_s, size_s, setting, (AgentClass(agents, rate / agents, own),), phases=shared, groups=groups)
     if told is None or not is_same:
@@ -144,7 +151,8 @@ def running_setting(plan: ql.Plan, told: JobLatency) -> Setting:
     """The setting that a job of this plan runs with by now."""
     if told.plan is None:
         return setting_of(plan)
-    return replace(setting_of(plan), grace=told.plan.grace_ms / 1000, cuts=told.plan.cuts, trees=told.plan.trees)
+    one = told.plan
+    return Setting(one.grace_ms / 1000, one.look_ms / 1000, on_due=True, cuts=one.cuts, trees=one.trees)
 
 
 def least_of(known: Measured) -> Measured:

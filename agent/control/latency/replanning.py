@@ -56,13 +56,16 @@ def replanned(question: PlanQuestion) -> PlanAnswer:
     known = replace(known, longer=question.longer)
     limit_ms, percent = within.limit_ms, percent_of(within)
     held = review(setting_of(found), limit_ms, percent, known)
-    best = plan(limit_ms, percent, known, choices=replace(choices_of(found, told), trees=(found.trees,)))
+    choices = replace(choices_of(found, told, is_mapped=question.is_mapped), trees=(found.trees,))
+    best = plan(limit_ms, percent, known, choices=choices)
     answer = PlanAnswer(question.app_id, question.number, held.now)
     if isinstance(best, LatencyRefusal):
         return replace(answer, outcome=f"out of reach: {best.reason}", is_out_of_reach=True)
     if not question.may_turn or not is_replaced(held, best, question.held_s):
         return answer if held.now.quantile <= held.limit else replace(answer, outcome=best.warning or MISSED)
     setting = f"GRACE {round(1000 * best.setting.grace):,} ms"
+    if best.setting.look != held.setting.look:
+        setting += f", looks each {round(1000 * best.setting.look):,} ms"
     if best.setting.cuts != held.setting.cuts:
         setting += f", panes cut in {best.setting.cuts}" if best.setting.cuts > 1 else ", panes not cut"
     return replace(answer, wanted=(with_setting(found, best.setting), best.now), outcome=f"replanned: {setting}")

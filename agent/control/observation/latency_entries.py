@@ -31,7 +31,8 @@ class PlanEntry(msgspec.Struct, frozen=True, tag="plan"):
     """The setting that a job with a limit runs with, and what was planned of it: milliseconds until results are out on
     average (`mean_ms`; 0 where nothing is planned yet), until clients have them for the share that the limit is for,
     and in each phase. `now_ms`: the median of the last results; `drift_ms`: by how much that is more than planned.
-    `remark`: what was not planned, and what follows from it; "" where all is as planned.
+    `remark`: what was not planned, and what follows from it; "" where all is as planned. `look_ms`: the interval at
+    which agents look at logs, beside the looks when panes are due.
     """
 
     grace_ms: int
@@ -43,6 +44,7 @@ class PlanEntry(msgspec.Struct, frozen=True, tag="plan"):
     now_ms: float
     drift_ms: float
     remark: str
+    look_ms: int
 
 
 class JobLatency(msgspec.Struct, frozen=True, tag="latency"):

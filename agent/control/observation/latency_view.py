@@ -46,7 +46,7 @@ def _plan(told: PlanView) -> PlanEntry:
     phases = {phase.label: _ms(micros / 1e6) for phase, micros in zip(Phase, told.phases, strict=False)}
     return PlanEntry(
         told.grace_ms, told.cuts, told.trees, mean_ms, _ms(told.quantile_us / 1e6), phases, now_ms,
-        round(drift_ms, 3), told.remark[:REMARK_CHARACTERS_MAX],
+        round(drift_ms, 3), told.remark[:REMARK_CHARACTERS_MAX], told.look_ms,
     )  # fmt: skip
 
 

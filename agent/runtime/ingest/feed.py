@@ -85,6 +85,14 @@ class FeedUrgency(NamedTuple):
     pane_s: float
 
 
+def least_look_s(plans: Iterable[query.Plan]) -> float | None:
+    """The interval (s) at which it does to look at the logs that some jobs read: the shortest that was chosen for any
+    of them, if one was for all; None otherwise."""
+    chosen = [None if plan.within is None else plan.within.look_ms for plan in plans]
+    known = [ms for ms in chosen if ms is not None]
+    return min(known) / 1000 if known and len(known) == len(chosen) else None
+
+
 def clauses_of(plan: query.Plan) -> Clauses:
     """The clauses that WHERE implies of each event, as parsers take them."""
     return tuple(tuple(ColumnTest(*test) for test in clause) for clause in query.where_clauses(plan))

@@ -31,7 +31,7 @@ from agent.runtime.ingest.pane_cursor import PaneCursor
 from agent.runtime.ingest.panes.amendments import Amendments
 from agent.runtime.ingest.panes.pane_store import PaneStore
 from agent.runtime.ingest.seal_timing import SealTiming
-from agent.runtime.ingest.watermark import Watermark
+from agent.runtime.ingest.watermark import Watermark, due_ms
 from agent.runtime.model.panes import END, FIRST_PANE, SELF, Counted, Counts, Patch, Run, closed_ms
 from agent.runtime.model.state_encoding import StateEncoding
 from agent.runtime.scheduling.lots import CostClass
@@ -426,6 +426,13 @@ class Operator:
         self._is_owing = len(takers) < len(behind)
         if takers:
             self._begin_sealing(takers)
+
+    @property
+    def next_due_ms(self) -> int | None:
+        """The time (epoch ms) at which its next pane may be closed; None: not by time, or not known yet."""
+        if self.is_blocked or self.is_bounded or not self.is_reading or self.pane_ms is None:
+            return None
+        return None if self.closed in (FIRST_PANE, END) else due_ms(self.closed, self.pane_ms, self._grace_ms)
 
     @property
     def has_to_seal(self) -> bool:

@@ -22,14 +22,14 @@ from agent.runtime.function.nested_states import NestedState
 from agent.runtime.function.spill import SpillArea
 from agent.runtime.ingest.event_batch import ROWS_PER_BATCH, EventBatches
 from agent.runtime.ingest.event_clock import EventClock
-from agent.runtime.ingest.feed import ColumnNames, Feed, FeedDemand, FeedKey, FeedUrgency, OperatorKey
+from agent.runtime.ingest.feed import ColumnNames, Feed, FeedDemand, FeedKey, FeedUrgency, OperatorKey, least_look_s
 from agent.runtime.ingest.in_time.feed_block import BlockFrame, FeedBlock, catch_up
 from agent.runtime.ingest.in_time.hand_ins import HandIns, hand_in, limit_of
 from agent.runtime.ingest.in_time.waiting_events import WaitingEvents
 from agent.runtime.ingest.operator import Operator, PaneConsumer
 from agent.runtime.ingest.panes.pane_log import PaneLog
 from agent.runtime.ingest.seal_timing import SealTiming
-from agent.runtime.ingest.watermark import Watermark, believed, come_to, due_ms
+from agent.runtime.ingest.watermark import Watermark, believed, come_to
 from agent.runtime.model.containment import JobContainment
 from agent.runtime.model.incomplete import HEAL_RETENTION_MS
 from agent.runtime.model.latency.critical_path import NOT_FOUND, BlockRead, found_at_end, found_in_block
@@ -291,7 +291,7 @@ class OperatorPool:
 
     def _note_idle(self, operator: Operator) -> None:
         """Notes when an operator has to hear again that its feeds are at their ends, and when that is worth a look."""
-        pane_due = _next_due(operator)
+        pane_due = operator.next_due_ms
         for key in operator.names:
             if (idle := self._idle.get(key)) is not None:
                 idle.set(operator, ANY_TIME if operator.idle_until_ms == FIRST_PANE else operator.idle_until_ms)
@@ -560,6 +560,11 @@ class OperatorPool:
         panes_due = self._panes_due.get(key)
         return None if panes_due is None else panes_due.next_after(after_ms)
 
+    def look_s(self, key: FeedKey) -> float | None:
+        """The interval at which it does to look at a feed's logs (s); None: that of agents."""
+        operators = () if self._consumers_of(key) else self._reading.get(key, ())
+        return least_look_s(one.function.plan for operator in operators for one in operator.consumers)
+
     def end_of_feed(self, key: FeedKey, now: float, wall_ms: int) -> None:
         """Notes that a bounded feed has been read to its end."""
         self._opened(key, now, wall_ms)
@@ -688,11 +693,3 @@ class OperatorPool:
         for operator in self._alike[key][1:]:
             for consumer in tuple(operator.consumers):
                 self.try_share(consumer)
-
-
-def _next_due(operator: Operator) -> int | None:
-    """The time (epoch ms) at which the next pane of an operator may be closed; None: not by time, or not known yet."""
-    waits = operator.is_blocked or operator.is_bounded or not operator.is_reading
-    if waits or operator.pane_ms is None or operator.closed in (FIRST_PANE, END):
-        return None
-    return due_ms(operator.closed, operator.pane_ms, operator.key.grace_ms)

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
+import msgspec
+
 import query
 from agent.runtime.master.latency.drift import RESULTS, Drift, drift_of, median_s
 from agent.runtime.master.state import JobState
@@ -22,6 +24,7 @@ from agent.runtime.model.latency.recent_latency import LatencyGeneration, Result
 from query.latency.phases import Phase
 from query.latency.planner import KEPT_S
 from query.latency.prediction import Prediction
+from query.plan.within import LOOK_MS_DEFAULT
 
 LOOK_S = 10.0
 """Least time between two plans of a job, which take a second of a processor."""
@@ -106,7 +109,7 @@ class LivePlan:
         may_turn = (missed or drift is not None or results >= SURE_RESULTS) and len(versions) == 1
         question = PlanQuestion(
             self._state.job.app_id, self._numbers, versions.newest.function.plan, *self._basis, longer,
-            now - self._since, may_turn,
+            now - self._since, may_turn, versions.newest.function.code is not None,
         )  # fmt: skip
         self._asked = question, drift
         self.ask(question)
@@ -170,11 +173,15 @@ class LivePlan:
         drift = self._drift()
         remark = self._remark if drift is None else drift.text
         grace_ms = self._state.versions.newest.function.grace.waits_ms
+        look_ms = LOOK_MS_DEFAULT if plan.within.look_ms is None else plan.within.look_ms
+        unplanned = PlanView(grace_ms, plan.windowing.cuts, self._state.trees, 0, 0, [], 0, remark, look_ms)
         if planned is None:
-            return PlanView(grace_ms, plan.windowing.cuts, self._state.trees, 0, 0, [], 0, remark)
+            return unplanned
         means = planned.on_path()
-        return PlanView(
-            grace_ms, plan.windowing.cuts, self._state.trees,
-            micros_of(planned.mean - means[Phase.DELIVER]), micros_of(planned.quantile),
-            [micros_of(means[phase]) for phase in Phase], micros_of(median_s(self._last)), remark,
-        )  # fmt: skip
+        return msgspec.structs.replace(
+            unplanned,
+            mean_us=micros_of(planned.mean - means[Phase.DELIVER]),
+            quantile_us=micros_of(planned.quantile),
+            phases=[micros_of(means[phase]) for phase in Phase],
+            now_us=micros_of(median_s(self._last)),
+        )

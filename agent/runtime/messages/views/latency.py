@@ -12,6 +12,7 @@ from agent.runtime.model.latency.critical_path import Micros
 from agent.runtime.model.latency.part_meter import PartBytes
 from query.latency.phases import Phase
 from query.latency.statistics import STATISTICS_BYTES_MAX
+from query.plan.within import LOOK_MS_DEFAULT, LOOK_MS_MAX
 
 Statistics = Annotated[bytes, msgspec.Meta(max_length=STATISTICS_BYTES_MAX)]
 GroupPoints = Annotated[list[tuple[Count, Count]], msgspec.Meta(max_length=16)]
@@ -31,10 +32,10 @@ class SlowAgent(msgspec.Struct, frozen=True):
 
 
 class PlanView(msgspec.Struct, frozen=True):
-    """The setting that a job with a limit runs with: its grace, the panes that each is cut into, its trees. What was
-    planned of it: microseconds until results are out, on average, and until clients have them, for the share that the
-    limit is for; and those of each phase, none where nothing is planned yet. `now_us`: the median of the last results.
-    `remark`: what was not planned, and what follows from it, in words.
+    """The setting that a job with a limit runs with: its grace, the panes that each is cut into, its trees, and the
+    interval of looks at logs. What was planned of it: microseconds until results are out, on average, and until clients
+    have them, for the share that the limit is for; and those of each phase, none where nothing is planned yet.
+    `now_us`: the median of the last results. `remark`: what was not planned, and what follows from it, in words.
     """
 
     grace_ms: Count
@@ -45,6 +46,7 @@ class PlanView(msgspec.Struct, frozen=True):
     phases: Annotated[list[Micros], msgspec.Meta(max_length=len(Phase))]
     now_us: Micros
     remark: Text = ""
+    look_ms: Annotated[int, msgspec.Meta(ge=1, le=LOOK_MS_MAX)] = LOOK_MS_DEFAULT
 
 
 class LatencyView(Message, frozen=True, tag=True):
