@@ -197,9 +197,10 @@ class ControlService:
     async def _update(
         self, request: control.UpdateJob | control.UpdateBundle, who: Principal
     ) -> control.JobUpdated | control.Refused:
-        update = await self._submissions.update(request, who)
-        if isinstance(update, control.Refused):
-            return update
+        asked = await self._submissions.update(request, who)
+        if isinstance(asked, control.Refused):
+            return asked
+        update, warning = asked
         app_id = update.app_id
         if app_id in self._updates:
             return control.Refused("unavailable", UPDATING)
@@ -215,7 +216,7 @@ class ControlService:
             case Updated() as updated:
                 starts = query.format_timestamp(updated.starts) or str(updated.starts)
                 counts = (updated.agents, updated.expected, updated.laggards, updated.leaves_out)
-                return control.JobUpdated(request.app, update.text, updated.version, starts, *counts)
+                return control.JobUpdated(request.app, update.text, updated.version, starts, *counts, warning)
             case UpdateRefused(kind="unknown"):
                 return control.Refused("unknown", no_job(request.app))
             case UpdateRefused(reason=reason, kind=kind):

@@ -282,7 +282,8 @@ class JobUpdated(msgspec.Struct, frozen=True, tag="updated"):
     """The job runs this version of its function in windows that start at `starts` (RFC 3339) or later.
 
     `agents` of the `expected` ones on its roster have acknowledged it; `laggards` names at most 20 that have not yet.
-    `leaves_out`: windows of the version before that are open then are left out.
+    `leaves_out`: windows of the version before that are open then are left out. `warning`: why its results may come too
+    late; "" if nothing says so.
     """
 
     app: str
@@ -293,6 +294,7 @@ class JobUpdated(msgspec.Struct, frozen=True, tag="updated"):
     expected: int
     laggards: list[str]
     leaves_out: bool = False
+    warning: str = ""
 
 
 class AskAnswer(msgspec.Struct, frozen=True, tag="answered"):

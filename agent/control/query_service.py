@@ -174,24 +174,25 @@ class QueryService:
 
     async def update(
         self, request: control.UpdateJob | control.UpdateBundle, who: Principal
-    ) -> Update | control.Refused:
-        """Makes the update that a client requests."""
+    ) -> tuple[Update, str] | control.Refused:
+        """Makes the update that a client requests, with a warning if its results may come too late."""
         if isinstance(request, control.UpdateBundle):
             bundle = self._readable_bundle(request.bundle, who)
             if isinstance(bundle, control.Refused):
                 return bundle
             first = bundle.contents.functions[0]
-            return Update(parse_id(request.app_id), first.plan, first.text, request.reset, 0, bundle)
+            return Update(parse_id(request.app_id), first.plan, first.text, request.reset, 0, bundle), ""
         analysed = await self._analysed(request, who)
         if isinstance(analysed, control.Refused):
             return analysed
         parsed, plan = analysed
         app_id = self._agent.directory.app_of(request.app)
         by = self._rights.acting_owner(who, app_id, "update")
-        admitted = await self._admission.admit(plan, parsed, who)
+        admitted = await self._admission.admit(plan, parsed, who, replaced=app_id)
         if isinstance(admitted, control.Refused):
             return admitted
-        return Update(app_id, admitted.plan.to_wire(), ql.format_query(parsed), request.reset, 0, by=by)
+        text, wire = ql.format_query(parsed), admitted.plan.to_wire()
+        return Update(app_id, wire, text, request.reset, 0, by=by), admitted.warning
 
     async def _analysed(
         self, request: control.QueryRequest | control.UpdateJob | control.AnalyseRequest, who: Principal

@@ -176,6 +176,8 @@ class Feeds:
             if key not in self._readings and feed.stream in self._streams:
                 self._readings[key] = self._reading(feed)
                 self._nursery.start_soon(self._run, self._readings[key])
+            elif key in self._readings:
+                self._aim_at_poll(self._readings[key], 1)  # a new job may need more looks
 
     def _reading(self, feed: Feed) -> _FeedTask:
         position = self._remembered.get(feed.stream) if feed.start == "remembered" else None
@@ -313,11 +315,16 @@ class Feeds:
     async def _until_next_look(self, reading: _FeedTask, polls: int) -> None:
         """Waits for the next poll, at a moment common to all feeds and the core's timers (`CoreDriver`) where the agent
         is idle: a wake-up costs as much as a poll. If a pane is due before, it waits no longer than that."""
-        period_ms = round(1000 * polls * self._look_s(reading.feed))
-        reading.poll_at = trio.current_time() + (period_ms - self._wall_ms() % period_ms) / 1000
+        reading.poll_at = math.inf
         with trio.CancelScope() as reading.until_look:
-            self._aim(reading)
+            self._aim_at_poll(reading, polls)
             await trio.sleep_forever()
+
+    def _aim_at_poll(self, reading: _FeedTask, polls: int) -> None:
+        """Sets the next look at a feed to so many polls from now, unless it is to come before."""
+        period_ms = round(1000 * polls * self._look_s(reading.feed))
+        reading.poll_at = min(reading.poll_at, trio.current_time() + (period_ms - self._wall_ms() % period_ms) / 1000)
+        self._aim(reading)
 
     def _look_s(self, feed: Feed) -> float:
         """The interval of looks at a feed. Its jobs choose it where there is a further look when a pane is due."""

@@ -79,6 +79,8 @@ def update(
         f"{printable(app)}: version {updated.version} in windows from {updated.starts} on, "
         f"{updated.agents} of {updated.expected} agents run it"
     )
+    if updated.warning:
+        tell(f"{printable(app)}: {printable(updated.warning)}")
     if updated.leaves_out:
         tell(f"{printable(app)}: {LEFT_OUT}")
     if updated.laggards:

@@ -114,6 +114,26 @@ async def test_jobs_for_which_fewer_looks_do_have_fewer_but_those_that_are_due(
     assert [at for at in found.at_ms if at not in found.off_grid and at > 0] == [500, 1000, 1500]
 
 
+async def test_a_new_job_does_not_wait_for_the_looks_that_do_for_others(
+    autojump_clock: MockClock, tmp_path: Path
+) -> None:
+    log, agent, began = tmp_path / "access.log", DueAgent(look_s=0.5), trio.current_time()
+    write(log, [0])
+
+    def wall_ms() -> int:
+        return BEGIN_MS + int(1000 * (trio.current_time() - began) + 1e-6)
+
+    feeds = Feeds(agent, [stream(log)], clock=trio.current_time, wall_ms=wall_ms, pump=lambda: None)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(feeds.run)
+        await trio.sleep_until(began + 0.61)
+        agent.chosen_s, agent.wanted = None, (*agent.wanted,)
+        feeds.reconcile()
+        await trio.sleep_until(began + 0.75)
+        nursery.cancel_scope.cancel()
+    assert [at - BEGIN_MS for at in agent.caught_up_ms if at > BEGIN_MS] == [500, 700]
+
+
 async def test_without_due_looks_no_job_has_fewer_looks(autojump_clock: MockClock, tmp_path: Path) -> None:
     found = await looks(DueAgent(look_s=0.5), tmp_path / "access.log", 1.95, due_looks=False)
     assert [at for at in found.at_ms if at > 0] == list(range(100, 2000, 100))

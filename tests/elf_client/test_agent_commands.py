@@ -195,6 +195,15 @@ def test_update_says_from_when_on_and_who_is_behind(socket_path: Path) -> None:
     assert server.requests == [UpdateJob("shop", "SELECT 1"), UpdateJob("shop", "SELECT 2", reset=True)]
 
 
+def test_an_update_whose_results_may_come_too_late_says_so(socket_path: Path) -> None:
+    late = JobUpdated("shop", "SELECT 1", 2, "2026-01-02T03:05:00Z", 8, 8, [], warning="180 ms is not met\x1b: tail")
+    with answering(socket_path, late):
+        finished = ask("update", "shop", "--query", "SELECT 1", socket=socket_path)
+        told = json.loads(ask("update", "shop", "--query", "SELECT 1", "--output", "json", socket=socket_path).out)
+    assert (finished.code, finished.err) == (0, "shop: 180 ms is not met\\x1b: tail\n")
+    assert told["warning"] == late.warning
+
+
 @pytest.mark.parametrize("output", ["csv", "table", "json"])
 def test_windows_of_an_updated_job_have_its_new_columns(socket_path: Path, output: str) -> None:
     first, other = window(1000), json.loads(bytes(window(2000).result))

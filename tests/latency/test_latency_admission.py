@@ -206,6 +206,13 @@ def test_a_query_that_would_make_another_job_miss_is_refused_and_the_job_named()
     assert "ms could be met" in refused.message
 
 
+def test_an_update_is_not_in_the_way_of_what_it_replaces() -> None:
+    measured = with_limit(500, seal=150.0), told(COUNT, seal=190.0)
+    updated = decided(planned(SOONER), ql.parse(SOONER), measured, others=measured[1:])
+    assert isinstance(updated, AdmittedPlan)
+    assert "miss" not in updated.warning
+
+
 def test_a_query_without_a_limit_may_be_in_the_way_too() -> None:
     """It is closed a moment before the other, whose limit is met without it."""
     text = f"{COUNT} GRACE 0 SECONDS"
@@ -369,3 +376,11 @@ def test_logs_are_looked_at_as_ever_where_code_maps_events() -> None:
     plan = planned(f"{COUNT} WITHIN 9 SECONDS")
     assert choices_of(plan, is_mapped=True).looks == (0.1,)
     assert choices_of(plan).looks == (0.1, 0.5)
+
+
+def test_looks_and_the_ends_of_panes_are_locked_where_no_look_waits_for_panes() -> None:
+    """Both keep the wall clock's time: 125 ms after a whole second the next tenth is 75 ms away, always."""
+    found = planned(f"{COUNT} GRACE 125 MILLISECONDS WITHIN 2 SECONDS")
+    known = known_of(found, told(), 8, is_same=True)
+    tail = predict(replace(setting_of(found), on_due=False), known).phases[Phase.TAIL]
+    assert (tail.mean, tail.quantile) == pytest.approx((0.075, 0.075), rel=0.06)

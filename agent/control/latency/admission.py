@@ -6,7 +6,7 @@ query's work costs some agents over the last lines of their logs. What is assume
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
@@ -75,16 +75,24 @@ class LatencyAdmission:
         self._asked, self._directory, self._rights, self._dry_runs = asked, directory, rights, dry_runs
 
     async def admit(
-        self, found: ql.Plan, wanted: ql.Query, who: Principal, *, is_mapped: bool = False
+        self,
+        found: ql.Plan,
+        wanted: ql.Query,
+        who: Principal,
+        *,
+        is_mapped: bool = False,
+        replaced: Id | None = None,
     ) -> AdmittedPlan | control.Refused:
         """The plan of a live query as it is to run, or why it is not to. Some seconds at most. `is_mapped`: its columns
-        are made by the job's code.
+        are made by the job's code. `replaced`: the job that is to compute it in place of what it does now.
 
         Jobs that the client may not read are not asked: a refusal tells what they have measured.
         """
         if found.windowing is None or found.app is not None or found.reads_types:
             return AdmittedPlan(found)
-        answers = await self._measured(found, wanted, who)
+        measured = await self._measured(found, wanted, who)
+        answers = [*measured.values()]
+        others = [one for app_id, one in measured.items() if app_id != replaced]
 
         def is_measured() -> bool:
             return any(is_same_work(wanted, one.query) for one in answers)
@@ -95,14 +103,14 @@ class LatencyAdmission:
             dry = await self._run_dry(found, who)
         if not answers and not dry.samples:
             return AdmittedPlan(found, "" if found.within is None else NOTHING_KNOWN)
-        decide = partial(decided, is_mapped=is_mapped)
+        decide = partial(decided, others=others, is_mapped=is_mapped)
         try:
             return await trio.to_thread.run_sync(decide, found, wanted, answers, dry, abandon_on_cancel=True)
         except ValueError as error:  # measurements of peers, which may be anything
             log.warn("a query is not planned", stream=found.stream, why=str(error))
             return AdmittedPlan(found, "" if found.within is None else UNCHECKED)
 
-    async def _measured(self, found: ql.Plan, wanted: ql.Query, who: Principal) -> Sequence[control.JobLatency]:
+    async def _measured(self, found: ql.Plan, wanted: ql.Query, who: Principal) -> Mapping[Id, control.JobLatency]:
         """The measurements of the likest live jobs over the stream, and of those with limits, if any."""
         live = [
             one for one in self._directory.all()
@@ -115,12 +123,12 @@ class LatencyAdmission:
             return {one.app_id: one for one in (*some, *with_limits)}.values()
 
         asked = await trio.to_thread.run_sync(worth_asking, abandon_on_cancel=True)
-        answers: list[control.JobLatency] = []
+        answers: dict[Id, control.JobLatency] = {}
 
         async def ask(app_id: Id) -> None:
             match await self._asked(LatencyRequest(app_id)):
                 case LatencyView(results=results) as view if results:
-                    answers.append(described_latency(view))
+                    answers[app_id] = described_latency(view)
 
         with trio.move_on_after(ASK_S):
             async with trio.open_nursery() as nursery:
@@ -168,10 +176,12 @@ def decided(
     answers: Sequence[control.JobLatency],
     dry: control.DryRuns = NO_DRY_RUNS,
     *,
+    others: Sequence[control.JobLatency] | None = None,
     is_mapped: bool = False,
 ) -> AdmittedPlan | control.Refused:
     """The decision on the plan of a query by what jobs have measured: one that computes the same, if there is one, and
-    has most results. Of another one's, and without any, by what dry runs have found as well.
+    has most results. Of another one's, and without any, by what dry runs have found as well. `others`: the jobs beside
+    which it is to run, if not all of them.
     """
     is_same, told = max(
         ((is_same_work(wanted, one.query), one) for one in answers),
@@ -184,7 +194,7 @@ def decided(
     if isinstance(own, control.Refused) or told is None:
         return own
     seal_s = predict(setting_of(own.plan), known).phases[Phase.SEAL].mean
-    missed = missed_limit(own.plan, wanted, seal_s, answers, RESULTS_MIN)
+    missed = missed_limit(own.plan, wanted, seal_s, answers if others is None else others, RESULTS_MIN)
     if missed is None:
         return own
     if is_same and basis.has_results:

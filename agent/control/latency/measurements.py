@@ -122,7 +122,9 @@ def known_of(plan: ql.Plan, told: JobLatency | None, agents: int, *, is_same: bo
     if told is not None and told.plan is not None:
         setting = replace(setting, cuts=told.plan.cuts, look=told.plan.look_ms / 1000)
     groups = HeapsLaw.fitted(told.group_points if told is not None and is_same else ())
-    known = Measured(pane_s, size_s, setting, (AgentClass(agents, rate / agents, own),), phases=shared, groups=groups)
+    # Panes end at multiples of their length, and logs are looked at at multiples of the interval, both of the epoch.
+    agents_alike = AgentClass(agents, rate / agents, own, look_phase=0.0)
+    known = Measured(pane_s, size_s, setting, (agents_alike,), phases=shared, groups=groups)
     if told is None or not is_same:
         return known
     whole = PhaseStatistics.from_bytes(told.total_statistics)

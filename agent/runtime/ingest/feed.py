@@ -87,10 +87,14 @@ class FeedUrgency(NamedTuple):
 
 def least_look_s(plans: Iterable[query.Plan]) -> float | None:
     """The interval (s) at which it does to look at the logs that some jobs read: the shortest that was chosen for any
-    of them, if one was for all; None otherwise."""
-    chosen = [None if plan.within is None else plan.within.look_ms for plan in plans]
-    known = [ms for ms in chosen if ms is not None]
-    return min(known) / 1000 if known and len(known) == len(chosen) else None
+    of them, if one was for all; None otherwise. O(jobs up to the first without one)."""
+    least: int | None = None
+    for plan in plans:
+        chosen = None if plan.within is None else plan.within.look_ms
+        if chosen is None:
+            return None
+        least = chosen if least is None else min(least, chosen)
+    return None if least is None else least / 1000
 
 
 def clauses_of(plan: query.Plan) -> Clauses:
