@@ -33,7 +33,7 @@ SCHEDULING_MAX = 1.0
 LOG_BYTES = 2 << 30
 _QUERY = (
     f"SELECT product, SUM(clicks_count) AS clicks FROM {BACKLOG} GROUP BY product"
-    " WINDOWING 1 SECOND GRACE 0 SECONDS WITHIN 1 SECOND"
+    " ORDER BY clicks DESC LIMIT 10 WINDOWING 1 SECOND GRACE 0 SECONDS WITHIN 1 SECOND"
 )
 _PART = 0.99
 """Part of the events that is awaited: the last window stays open."""
