@@ -24,7 +24,7 @@ from elf.demo import DemoError
 from elf.demo.agents.agent_process import MODULE
 from elf.demo.agents.agents import AgentFleet
 
-from .timed_agent import FILE
+from .agents.timed import FILE
 
 RATIO_TARGET = 0.98
 """The least part of the events that an agent which does not measure can do."""
@@ -86,7 +86,10 @@ def overhead(*, quick: bool = False) -> list[Comparison]:
 
 def _measuring(extent: Extent) -> Iterator[Comparison]:
     """Agents take turns, the first one of each pair by turns too; the first pair is not counted."""
-    with _reader(extent, MODULE) as measured, _reader(extent, "benchmarks.latency.unmeasured_agent") as unmeasured:
+    with (
+        _reader(extent, MODULE) as measured,
+        _reader(extent, "benchmarks.latency.agents.unmeasured") as unmeasured,
+    ):
         for number in range(extent.readings + 1):
             progress(f"reading {number} of {extent.readings}")
             for one in (measured, unmeasured) if number % 2 else (unmeasured, measured):
@@ -102,7 +105,7 @@ def _measuring(extent: Extent) -> Iterator[Comparison]:
 def _scheduling(extent: Extent) -> Comparison:
     progress("scheduling")
     with ExitStack() as stack:
-        reader = stack.enter_context(_reader(extent, "benchmarks.latency.timed_agent"))
+        reader = stack.enter_context(_reader(extent, "benchmarks.latency.agents.timed"))
         for _ in range(extent.readings // 2):
             reader.read(extent.events)
         folder, name = reader.fleet.directory, reader.fleet.names[0]

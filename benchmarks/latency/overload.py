@@ -63,7 +63,7 @@ _QUERIES = {
 CODED = "referers"
 FIFO, EDF = "FIFO", "EDF"
 """Rivals: the same agent whose jobs wait (ELSE LATE), so that everything is done in the order of the log, and the same
-one that leaves out only what is late already (`edf_agent`)."""
+one that leaves out only what is late already (`agents/edf.py`)."""
 WITHIN_SHARE = tuple(_QUERIES)
 """The jobs that want less than their share: the program wants more than all else."""
 _SETTLE_S = 13.0
@@ -192,7 +192,7 @@ def overload(*, quick: bool = False) -> list[Comparison]:
         progress("the same, whose jobs wait")
         patient = _lived(extent, LATE, costs_s)
         progress("the same, by deadline alone")
-        by_deadline = _lived(extent, PARTIAL, costs_s, "benchmarks.latency.edf_agent")
+        by_deadline = _lived(extent, PARTIAL, costs_s, "benchmarks.latency.agents.edf")
     except (DemoError, ClientError) as error:
         raise BenchmarkError(str(error)) from error
     rivals = {FIFO: patient, EDF: by_deadline}

@@ -26,8 +26,8 @@ from agent.control.latency.measurements import known_of
 from agent.control.observation.latency_entries import JobLatency
 from benchmarks.agents import LIVE, live_logs, running_agents, until_all_run
 from benchmarks.environment import use_two_cores
-from benchmarks.latency import cutting_agent, unplanned_agent
-from benchmarks.latency.cutting_agent import CUTS
+from benchmarks.latency.agents import cutting, unplanned
+from benchmarks.latency.agents.cutting import CUTS
 from benchmarks.overlay.population import progress
 from benchmarks.race import BenchmarkError
 from benchmarks.replay import Replay
@@ -130,7 +130,7 @@ def model_real(*, quick: bool = False) -> list[Comparison]:
     tried = _Tried()
     try:
         for (agents, due_looks, cuts), alike in groupby(sorted(QUICK if quick else FULL, key=_order), key=_fleet):
-            module = cutting_agent if cuts > 1 else unplanned_agent
+            module = cutting if cuts > 1 else unplanned
             settings = (("due_looks", due_looks),)
             with running_agents(agents, settings=settings, module=module.__name__) as (fleet, folder, _):
                 _try_all([*alike], _Bench(fleet, folder), tried)

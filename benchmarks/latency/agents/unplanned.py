@@ -1,6 +1,6 @@
 """An agent whose jobs run as their queries say: no setting is chosen for them, before they run or while they do.
 
-`python -m benchmarks.latency.unplanned_agent agent --config FILE`. ELF has no switch for that.
+`python -m benchmarks.latency.agents.unplanned agent --config FILE`. ELF has no switch for that.
 """
 
 import runpy

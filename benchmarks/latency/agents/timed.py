@@ -1,7 +1,7 @@
 """An agent that tells what its schedulers take: a JSON file beside its configuration, when it ends.
 
-`python -m benchmarks.latency.timed_agent agent --config FILE`. Each call of a method of `agent.runtime.scheduling` from
-elsewhere is timed; so is what reading the clock takes, which makes the share an upper bound.
+`python -m benchmarks.latency.agents.timed agent --config FILE`. Each call of a method of `agent.runtime.scheduling`
+from elsewhere is timed; so is what reading the clock takes, which makes the share an upper bound.
 """
 
 import atexit

@@ -1,6 +1,6 @@
 """An agent that does what is due first, whatever it costs, and leaves out only what is late already (EDF).
 
-`python -m benchmarks.latency.edf_agent agent --config FILE`. ELF has no switch for that.
+`python -m benchmarks.latency.agents.edf agent --config FILE`. ELF has no switch for that.
 """
 
 import runpy

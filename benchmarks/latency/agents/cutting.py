@@ -1,11 +1,11 @@
 """An agent that cuts the panes of each query in `CUTS`, and chooses nothing else for it.
 
-`python -m benchmarks.latency.cutting_agent agent --config FILE`. ELF has no switch for that.
+`python -m benchmarks.latency.agents.cutting agent --config FILE`. ELF has no switch for that.
 """
 
 import runpy
 
-from benchmarks.latency.unplanned_agent import leave_plans
+from benchmarks.latency.agents.unplanned import leave_plans
 from elf.demo.agents.__main__ import hold_on
 
 CUTS = 2

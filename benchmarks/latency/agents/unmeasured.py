@@ -1,6 +1,6 @@
 """An agent that does not measure how long its panes take: no path goes with its runs, so nothing above is counted.
 
-`python -m benchmarks.latency.unmeasured_agent agent --config FILE`. ELF has no switch for that.
+`python -m benchmarks.latency.agents.unmeasured agent --config FILE`. ELF has no switch for that.
 """
 
 import runpy

@@ -1,0 +1,1 @@
+"""Agents with another object in the place of one of ELF's: ELF has no switches for that."""
