@@ -96,6 +96,7 @@ def test_what_was_not_planned_is_named_within_ten_seconds_and_replanned_or_out_o
     assert any(f"; {outcome}" in noted[0] for outcome in ("replanned: GRACE ", "out of reach: ", MET))
     is_replanned = any("replanned" in text for text in noted)
     assert is_replanned == (master_of(life).state.version > 1) == (plan_of(life).grace_ms < before.grace_ms)
+    fleet.run(fleet.now + 0.5)  # what is on its way comes
     check_followed(life, (1, 1))
 
 
