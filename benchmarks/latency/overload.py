@@ -23,6 +23,7 @@ from typing import BinaryIO, NamedTuple
 import elf
 from benchmarks.agents import LIVE, live_logs, running_agents, until_all_run
 from benchmarks.jobs.fleets import RunningProgram, program
+from benchmarks.latency.agents import edf, roomy
 from benchmarks.overlay.population import progress
 from benchmarks.processes import cpu_s, idle_s
 from benchmarks.race import BenchmarkError
@@ -30,7 +31,6 @@ from benchmarks.replay import Replay
 from benchmarks.report import Comparison, reaching, throughput, within
 from elf.client import ClientError
 from elf.demo import DemoError
-from elf.demo.agents.agent_process import MODULE
 from elf.demo.agents.agents import AgentFleet
 
 NAME = "latency"
@@ -64,6 +64,7 @@ CODED = "referers"
 FIFO, EDF = "FIFO", "EDF"
 """Rivals: the same agent whose jobs wait (ELSE LATE), so that everything is done in the order of the log, and the same
 one that leaves out only what is late already (`agents/edf.py`)."""
+ROOMY = roomy.__name__
 WITHIN_SHARE = tuple(_QUERIES)
 """The jobs that want less than their share: the program wants more than all else."""
 _SETTLE_S = 13.0
@@ -192,7 +193,7 @@ def overload(*, quick: bool = False) -> list[Comparison]:
         progress("the same, whose jobs wait")
         patient = _lived(extent, LATE, costs_s)
         progress("the same, by deadline alone")
-        by_deadline = _lived(extent, PARTIAL, costs_s, "benchmarks.latency.agents.edf")
+        by_deadline = _lived(extent, PARTIAL, costs_s, edf.__name__)
     except (DemoError, ClientError) as error:
         raise BenchmarkError(str(error)) from error
     rivals = {FIFO: patient, EDF: by_deadline}
@@ -230,7 +231,7 @@ def _lines(chosen: Measured, rivals: Mapping[str, Measured], number: int) -> Ite
     yield within(NAME, f"{label}windows that lack something 2 windows later", chosen.lacking_after(phase), "windows", 0)
 
 
-def _lived(extent: Extent, clause: str, costs_s: Mapping[float, float] | None = None, module: str = MODULE) -> Measured:
+def _lived(extent: Extent, clause: str, costs_s: Mapping[float, float] | None = None, module: str = ROOMY) -> Measured:
     """Overloads an agent once for each load, each time with a calm after it. `costs_s`: the time that an event takes at
     each load, a load of 1 too; without them, it is learned."""
     found = Measured(extent.calm_s)

@@ -5,13 +5,13 @@
 
 import runpy
 
-from elf.commands.agent import limit_threads
+from benchmarks.latency.agents.roomy import give_room
 from elf.demo.agents.__main__ import hold_on
 
 
 def schedule_by_deadline() -> None:
     """Puts a scheduler in the place of those that know what events cost, and whose they are."""
-    limit_threads()
+    give_room()
     from agent.runtime.ingest.in_time import code_turns, waiting_events
     from agent.runtime.scheduling.cost_aware import CostAwareScheduler
     from agent.runtime.scheduling.fair import FairScheduler
