@@ -96,10 +96,16 @@ class LatencyExplanation(msgspec.Struct, frozen=True):
 
 
 def explained_latency(
-    client: SyncClient, text: str, aggregates: Mapping[str, str] | None = None, *, is_run_dry: bool = True
+    client: SyncClient,
+    text: str,
+    aggregates: Mapping[str, str] | None = None,
+    *,
+    is_run_dry: bool = True,
+    is_mapped: bool = False,
 ) -> LatencyExplanation:
     """The explanation of a query, by what the fleet knows now. Raises UsageError for one that is not live, or that no
-    agent would take, and ClientError. `aggregates`: those of a job's own. `is_run_dry`: agents may run it over logs."""
+    agent would take, and ClientError. `aggregates`: those of a job's own. `is_run_dry`: agents may run it over logs.
+    `is_mapped`: the job's code maps events."""
     try:
         parsed = query.with_aggregates(query.parse(text), aggregates or {})
         found = plan_for_any_columns(parsed).plan
@@ -123,7 +129,7 @@ def explained_latency(
         [] if dry is None else dry.samples
     )  # where the same is measured, of them only what they tell of late lines
     measured = known_with_samples(found, told, agents, samples, is_same=is_same)
-    return explanation(shown, found, measured, told, dry, is_same=is_same)
+    return explanation(shown, found, measured, told, dry, is_same=is_same, is_mapped=is_mapped)
 
 
 def _dry_runs(client: SyncClient, text: str) -> DryRuns | None:
@@ -155,6 +161,7 @@ def explanation(
     dry: DryRuns | None = None,
     *,
     is_same: bool = False,
+    is_mapped: bool = False,
 ) -> LatencyExplanation:
     """The explanation of a query of this text, by what is known of it. `is_same`: what is told is of the same query."""
     within, samples = found.within, [] if dry is None else dry.samples
@@ -165,7 +172,8 @@ def explanation(
     most = None if limit_s is None else largest_rate(setting, measured, limit_s, share)
     best, verdict = None, ""
     if within is not None:
-        chosen = plan(within.limit_ms, percent, measured, choices=choices_of(found, told if is_same else None))
+        choices = choices_of(found, told if is_same else None, is_mapped=is_mapped)
+        chosen = plan(within.limit_ms, percent, measured, choices=choices)
         if isinstance(chosen, LatencyRefusal):
             verdict = f"out of reach: {chosen.reason}"
         else:
@@ -234,7 +242,8 @@ def print_job_latency_explanation(client: SyncClient, about: JobDescription, out
             " of code that cuts its own batches"
         )
     has_code = about.maps or bool(about.aggregates)
-    _print(explained_latency(client, about.query, about.aggregates, is_run_dry=not has_code), output)
+    explained = explained_latency(client, about.query, about.aggregates, is_run_dry=not has_code, is_mapped=about.maps)
+    _print(explained, output)
 
 
 def _print(explained: LatencyExplanation, output: str) -> None:

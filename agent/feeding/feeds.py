@@ -68,8 +68,8 @@ class EventSink(Protocol):
     `observe`: the wall clock's time, read together with `now`, without a step of it that is still doubted.
     `lacks`: some of the feed's files cannot be read, or all can.
     `caught_up`: all that had been written at `wall_ms` has been inserted. `next_due`: the first time (epoch ms) after
-    one at which a pane is due. `look_s`: the interval of looks that does for a feed's jobs, if they need fewer or more
-    than others. `lost`: some events up to `upto_ms` are gone for good. `needs`: what the feed's jobs
+    one at which a pane is due. `look_s`: the interval of looks that does for a feed's jobs, if fewer do than others
+    need. `lost`: some events up to `upto_ms` are gone for good. `needs`: what the feed's jobs
     would need to read again after a restart. `has_room`: the feed may be read on. `urgency`: how soon its turn is due.
     `abandoned_ms`: the time up to which its events are late for all its jobs, none of which waits for them. `began`:
     reading begins at this position. `kept_place`: that from which it goes on, if it was read before this start.
@@ -173,11 +173,11 @@ class Feeds:
                 reading.scope.cancel()
                 del self._readings[key]
         for key, feed in wanted.items():
-            if key not in self._readings and feed.stream in self._streams:
+            if key in self._readings:
+                self._aim_at_poll(self._readings[key], 1)  # a new job may need more looks
+            elif feed.stream in self._streams:
                 self._readings[key] = self._reading(feed)
                 self._nursery.start_soon(self._run, self._readings[key])
-            elif key in self._readings:
-                self._aim_at_poll(self._readings[key], 1)  # a new job may need more looks
 
     def _reading(self, feed: Feed) -> _FeedTask:
         position = self._remembered.get(feed.stream) if feed.start == "remembered" else None
@@ -327,7 +327,7 @@ class Feeds:
         self._aim(reading)
 
     def _look_s(self, feed: Feed) -> float:
-        """The interval of looks at a feed. Its jobs choose it where there is a further look when a pane is due."""
+        """The interval of looks at a feed. It may be a longer one where there is a further look when a pane is due."""
         chosen = self._sink.look_s(feed.key) if self._due_looks and self._may_tell_end(feed) else None
         return self._poll_s if chosen is None else chosen
 

@@ -27,7 +27,7 @@ from query.plan.wire import (
     read_message,
     read_windowing,
 )
-from query.plan.within import Within, WithinMessage
+from query.plan.within import LOOK_MS_DEFAULT, Within, WithinMessage
 from query.syntax.ast import App
 from query.syntax.printer import format_source
 
@@ -365,6 +365,11 @@ class Plan:
             return stated
         chosen = None if self.within is None else self.within.grace_ms
         return unstated_ms if chosen is None else min(unstated_ms, chosen)
+
+    @property
+    def look_ms(self) -> int:
+        """The interval at which it does to look at the logs that it reads (ms), beside the look when a pane is due."""
+        return LOOK_MS_DEFAULT if self.within is None else self.within.look_ms
 
     def without_within(self) -> Plan:
         """The plan as it is without WITHIN, where all input is there already."""

@@ -16,10 +16,12 @@ GRACE_DEFAULT_MS = 5_000
 """Time for which late events are awaited where neither a query nor its job says it."""
 
 LOOK_MS_DEFAULT = 100
-"""Interval at which agents look at logs where none is chosen."""
+"""Interval at which agents look at logs where no longer one is chosen."""
 LOOK_MS_MAX = 1_000
 """Upper bound on the interval at which logs are looked at: of one that is cut off, what is not read by then is gone."""
 
+LookMs: TypeAlias = Annotated[int, Meta(ge=LOOK_MS_DEFAULT, le=LOOK_MS_MAX)]
+"""An interval of looks on the wire: nobody makes agents look more often than they do by themselves."""
 OnMiss: TypeAlias = Literal["late", "partial"]
 
 
@@ -31,14 +33,14 @@ class Within:
     That holds for `percent` of results (50 to 99.9) or, where it is None, for their mean. `on_miss`: a result that is
     not ready then comes late, or is published as it is. `grace_ms`: the grace that was chosen, at most; None where none
     had to be, since the query states it or results do not wait for it. `look_ms`: the interval at which logs are looked
-    at that was chosen, beside the look when a pane is due; None: LOOK_MS_DEFAULT.
+    at, beside the look when a pane is due.
     """
 
     limit_ms: int
     percent: float | None = PERCENT_DEFAULT
     on_miss: OnMiss = "late"
     grace_ms: int | None = None
-    look_ms: int | None = None
+    look_ms: int = LOOK_MS_DEFAULT
 
 
 def chosen_grace_ms(limit_ms: int) -> int:
@@ -59,7 +61,7 @@ class WithinMessage(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=Tr
     percent: Annotated[float, Meta(ge=PERCENT_MIN, le=PERCENT_MAX)] | None = PERCENT_DEFAULT
     on_miss: OnMiss = "late"
     grace_ms: Annotated[int, Meta(ge=0, le=DAY_MS)] | None = None
-    look_ms: Annotated[int, Meta(ge=1, le=LOOK_MS_MAX)] | None = None
+    look_ms: LookMs = LOOK_MS_DEFAULT
 
     @classmethod
     def of(cls, within: Within) -> object:

@@ -20,6 +20,7 @@ from agent.control.messages import DryRuns, JobLatency, Refused
 from agent.control.observation.latency_entries import AgentSample, PlanEntry
 from agent.control.observation.latency_view import described_latency
 from agent.runtime.messages.views.latency import LatencyView, PlanView
+from elf.latency_explanation import explanation
 from overlay import Id
 from query.latency import AGENT_PHASES, Evidence, Phase, PhaseStatistics, phases_to_bytes, predict
 
@@ -364,7 +365,7 @@ def test_logs_are_looked_at_less_often_where_that_saves_time_and_costs_none() ->
     near = decision(text.replace("2 SECONDS", "400 MILLISECONDS"), busy)
     assert isinstance(near, AdmittedPlan)
     assert near.plan.within is not None
-    assert near.plan.within.look_ms is None, "the last block would be five times as long"
+    assert near.plan.within.look_ms == 100, "the last block would be five times as long"
 
 
 @pytest.mark.parametrize("window", ["SESSION 5 SECONDS", "1 SECOND EMIT CHANGES"])
@@ -376,6 +377,16 @@ def test_logs_are_looked_at_as_ever_where_code_maps_events() -> None:
     plan = planned(f"{COUNT} WITHIN 9 SECONDS")
     assert choices_of(plan, is_mapped=True).looks == (0.1,)
     assert choices_of(plan).looks == (0.1, 0.5)
+
+
+@pytest.mark.parametrize(("is_mapped", "best"), [(False, "each 500 ms"), (True, "each 100 ms")])
+def test_looks_are_explained_as_they_are_chosen(is_mapped: bool, best: str) -> None:
+    text = f"{COUNT} WITHIN 9 SECONDS"
+    found, measured = planned(text), told(text)
+    known = known_of(found, measured, 8, is_same=True)
+    explained = explanation(text, found, known, measured, is_same=True, is_mapped=is_mapped)
+    looks = next(one for one in explained.knobs if one.knob == "looks at files")
+    assert looks.best == f"{best}, and when a pane is due"
 
 
 def test_looks_and_the_ends_of_panes_are_locked_where_no_look_waits_for_panes() -> None:

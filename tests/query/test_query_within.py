@@ -250,6 +250,8 @@ def test_any_constraint_comes_back_from_the_wire_and_from_its_text(limit_ms, per
         {"within": {"limit_ms": 500, "percent": float("nan")}},
         {"within": {"limit_ms": 500, "on_miss": "never"}},
         {"within": {"limit_ms": 500, "grace_ms": -1}},
+        {"within": {"limit_ms": 500, "look_ms": 1}},
+        {"within": {"limit_ms": 500, "look_ms": 3_600_000}},
         {"within": {"limit_ms": 500, "of_a_later_release": 1}},
         {"within": {"limit_ms": 500}, "window_ms": None},
         {"windows": {"sizes": [[10_000, 10_000]], "part_ms": 1_000}},

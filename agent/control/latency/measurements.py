@@ -47,9 +47,8 @@ _OF_THE_QUERY = (Phase.PARSE, Phase.INSERT, Phase.SEAL_WAIT, Phase.SEAL, Phase.C
 def setting_of(plan: ql.Plan) -> Setting:
     """The setting with which agents run a plan."""
     cuts = 1 if plan.windowing is None else plan.windowing.cuts
-    chosen = None if plan.within is None else plan.within.look_ms
-    look = POLL_S if chosen is None else chosen / 1000
-    return Setting(plan.grace_ms(ql.GRACE_DEFAULT_MS) / 1000, look, on_due=True, cuts=cuts, trees=plan.trees)
+    grace = plan.grace_ms(ql.GRACE_DEFAULT_MS) / 1000
+    return Setting(grace, plan.look_ms / 1000, on_due=True, cuts=cuts, trees=plan.trees)
 
 
 def with_setting(plan: ql.Plan, setting: Setting) -> ql.Plan:
@@ -59,7 +58,7 @@ def with_setting(plan: ql.Plan, setting: Setting) -> ql.Plan:
     assert windowing is not None
     if within.grace_ms is not None:
         within = replace(within, grace_ms=round(1000 * setting.grace))
-    within = replace(within, look_ms=None if setting.look == POLL_S else round(1000 * setting.look))
+    within = replace(within, look_ms=round(1000 * setting.look))
     if setting.cuts != windowing.cuts:
         windowing = windowing.cut(setting.cuts)
     return replace(plan, within=within, windowing=windowing, trees=setting.trees)

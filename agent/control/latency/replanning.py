@@ -56,8 +56,7 @@ def replanned(question: PlanQuestion) -> PlanAnswer:
     known = replace(known, longer=question.longer)
     limit_ms, percent = within.limit_ms, percent_of(within)
     held = review(setting_of(found), limit_ms, percent, known)
-    choices = replace(choices_of(found, told, is_mapped=question.is_mapped), trees=(found.trees,))
-    best = plan(limit_ms, percent, known, choices=choices)
+    best = plan(limit_ms, percent, known, choices=replace(choices_of(found, told), trees=(found.trees,)))
     answer = PlanAnswer(question.app_id, question.number, held.now)
     if isinstance(best, LatencyRefusal):
         return replace(answer, outcome=f"out of reach: {best.reason}", is_out_of_reach=True)

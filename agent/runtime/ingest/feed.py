@@ -18,6 +18,7 @@ from agent.parsing import COERCED, TIME, Clauses, ColumnTest, SourceColumn
 from agent.runtime.durable.feed_memory import FeedMemory
 from agent.runtime.messages.jobs import Enrolled
 from agent.runtime.model.panes import FIRST_PANE
+from query.plan.within import LOOK_MS_DEFAULT
 
 Start = Literal["end", "beginning", "remembered"]
 FeedKey = tuple[str, int | None]
@@ -86,14 +87,13 @@ class FeedUrgency(NamedTuple):
 
 
 def least_look_s(plans: Iterable[query.Plan]) -> float | None:
-    """The interval (s) at which it does to look at the logs that some jobs read: the shortest that was chosen for any
-    of them, if one was for all; None otherwise. O(jobs up to the first without one)."""
+    """The interval (s) at which it does to look at the logs that some jobs read: the shortest of any of them, if a
+    longer one than that of agents does for all; None otherwise. O(jobs up to the first that wants more looks)."""
     least: int | None = None
     for plan in plans:
-        chosen = None if plan.within is None else plan.within.look_ms
-        if chosen is None:
+        if plan.look_ms == LOOK_MS_DEFAULT:
             return None
-        least = chosen if least is None else min(least, chosen)
+        least = min(least or plan.look_ms, plan.look_ms)
     return None if least is None else least / 1000
 
 

@@ -561,7 +561,7 @@ class OperatorPool:
         return None if panes_due is None else panes_due.next_after(after_ms)
 
     def look_s(self, key: FeedKey) -> float | None:
-        """The interval at which it does to look at a feed's logs (s); None: that of agents."""
+        """The interval at which it does to look at a feed's logs (s), if fewer looks do than agents make; else None."""
         operators = () if self._consumers_of(key) else self._reading.get(key, ())
         return least_look_s(one.function.plan for operator in operators for one in operator.consumers)
 

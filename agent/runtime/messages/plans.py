@@ -16,7 +16,7 @@ from query.latency.prediction import Prediction
 class PlanQuestion:
     """Question of a master: which plan is its job to have, whose `plan` has been in force for `held_s`? `view`: what
     was measured with the plan `basis` in force. `longer`: seconds by which phases are longer since. `may_turn`: whether
-    another setting may be chosen. `is_mapped`: the job's code maps events."""
+    another setting may be chosen."""
 
     app_id: Id
     number: int
@@ -26,7 +26,6 @@ class PlanQuestion:
     longer: Mapping[Phase, float]
     held_s: float
     may_turn: bool
-    is_mapped: bool = False
 
 
 @dataclass(frozen=True, slots=True)

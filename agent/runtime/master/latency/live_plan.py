@@ -24,7 +24,6 @@ from agent.runtime.model.latency.recent_latency import LatencyGeneration, Result
 from query.latency.phases import Phase
 from query.latency.planner import KEPT_S
 from query.latency.prediction import Prediction
-from query.plan.within import LOOK_MS_DEFAULT
 
 LOOK_S = 10.0
 """Least time between two plans of a job, which take a second of a processor."""
@@ -109,7 +108,7 @@ class LivePlan:
         may_turn = (missed or drift is not None or results >= SURE_RESULTS) and len(versions) == 1
         question = PlanQuestion(
             self._state.job.app_id, self._numbers, versions.newest.function.plan, *self._basis, longer,
-            now - self._since, may_turn, versions.newest.function.code is not None,
+            now - self._since, may_turn,
         )  # fmt: skip
         self._asked = question, drift
         self.ask(question)
@@ -173,8 +172,7 @@ class LivePlan:
         drift = self._drift()
         remark = self._remark if drift is None else drift.text
         grace_ms = self._state.versions.newest.function.grace.waits_ms
-        look_ms = LOOK_MS_DEFAULT if plan.within.look_ms is None else plan.within.look_ms
-        unplanned = PlanView(grace_ms, plan.windowing.cuts, self._state.trees, 0, 0, [], 0, remark, look_ms)
+        unplanned = PlanView(grace_ms, plan.windowing.cuts, self._state.trees, 0, 0, [], 0, remark, plan.look_ms)
         if planned is None:
             return unplanned
         means = planned.on_path()

@@ -12,7 +12,7 @@ from agent.runtime.model.latency.critical_path import Micros
 from agent.runtime.model.latency.part_meter import PartBytes
 from query.latency.phases import Phase
 from query.latency.statistics import STATISTICS_BYTES_MAX
-from query.plan.within import LOOK_MS_DEFAULT, LOOK_MS_MAX
+from query.plan.within import LOOK_MS_DEFAULT, LookMs
 
 Statistics = Annotated[bytes, msgspec.Meta(max_length=STATISTICS_BYTES_MAX)]
 GroupPoints = Annotated[list[tuple[Count, Count]], msgspec.Meta(max_length=16)]
@@ -46,7 +46,7 @@ class PlanView(msgspec.Struct, frozen=True):
     phases: Annotated[list[Micros], msgspec.Meta(max_length=len(Phase))]
     now_us: Micros
     remark: Text = ""
-    look_ms: Annotated[int, msgspec.Meta(ge=1, le=LOOK_MS_MAX)] = LOOK_MS_DEFAULT
+    look_ms: LookMs = LOOK_MS_DEFAULT
 
 
 class LatencyView(Message, frozen=True, tag=True):
