@@ -14,6 +14,7 @@ from statistics import median
 
 import elf
 from benchmarks.agents import BACKLOG, memory_folder, running_agents, write_events
+from benchmarks.changed_agents import SCHEDULING_FILE, TIMED, UNMEASURED
 from benchmarks.environment import use_two_cores
 from benchmarks.overlay.population import progress
 from benchmarks.processes import cpu_s
@@ -23,8 +24,6 @@ from elf.client import ClientError, Ended
 from elf.demo import DemoError
 from elf.demo.agents.agent_process import MODULE
 from elf.demo.agents.agents import AgentFleet
-
-from .agents.timed import FILE
 
 RATIO_TARGET = 0.98
 """The least part of the events that an agent which does not measure can do."""
@@ -88,7 +87,7 @@ def _measuring(extent: Extent) -> Iterator[Comparison]:
     """Agents take turns, the first one of each pair by turns too; the first pair is not counted."""
     with (
         _reader(extent, MODULE) as measured,
-        _reader(extent, "benchmarks.latency.agents.unmeasured") as unmeasured,
+        _reader(extent, UNMEASURED) as unmeasured,
     ):
         for number in range(extent.readings + 1):
             progress(f"reading {number} of {extent.readings}")
@@ -105,12 +104,12 @@ def _measuring(extent: Extent) -> Iterator[Comparison]:
 def _scheduling(extent: Extent) -> Comparison:
     progress("scheduling")
     with ExitStack() as stack:
-        reader = stack.enter_context(_reader(extent, "benchmarks.latency.agents.timed"))
+        reader = stack.enter_context(_reader(extent, TIMED))
         for _ in range(extent.readings // 2):
             reader.read(extent.events)
         folder, name = reader.fleet.directory, reader.fleet.names[0]
         reader.fleet.terminate(name)
-        told = json.loads((folder / name / FILE).read_text())
+        told = json.loads((folder / name / SCHEDULING_FILE).read_text())
     share = 100 * told["scheduling_s"] / told["process_s"]
     case = f"scheduling, of the processor time of an agent that only reads, {told['calls']:,} calls"
     return within("latency", case, share, "%", SCHEDULING_MAX)

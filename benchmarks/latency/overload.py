@@ -22,8 +22,9 @@ from typing import BinaryIO, NamedTuple
 
 import elf
 from benchmarks.agents import LIVE, live_logs, running_agents, until_all_run
+from benchmarks.changed_agents import EDF as EDF_AGENT
+from benchmarks.changed_agents import ROOMY
 from benchmarks.jobs.fleets import RunningProgram, program
-from benchmarks.latency.agents import edf, roomy
 from benchmarks.overlay.population import progress
 from benchmarks.processes import cpu_s, idle_s
 from benchmarks.race import BenchmarkError
@@ -63,8 +64,7 @@ _QUERIES = {
 CODED = "referers"
 FIFO, EDF = "FIFO", "EDF"
 """Rivals: the same agent whose jobs wait (ELSE LATE), so that everything is done in the order of the log, and the same
-one that leaves out only what is late already (`agents/edf.py`)."""
-ROOMY = roomy.__name__
+one that leaves out only what is late already (`changed_agents/edf.py`)."""
 WITHIN_SHARE = tuple(_QUERIES)
 """The jobs that want less than their share: the program wants more than all else."""
 _SETTLE_S = 13.0
@@ -193,7 +193,7 @@ def overload(*, quick: bool = False) -> list[Comparison]:
         progress("the same, whose jobs wait")
         patient = _lived(extent, LATE, costs_s)
         progress("the same, by deadline alone")
-        by_deadline = _lived(extent, PARTIAL, costs_s, edf.__name__)
+        by_deadline = _lived(extent, PARTIAL, costs_s, EDF_AGENT)
     except (DemoError, ClientError) as error:
         raise BenchmarkError(str(error)) from error
     rivals = {FIFO: patient, EDF: by_deadline}

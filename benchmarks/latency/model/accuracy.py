@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from statistics import median
 
 import numpy as np
@@ -119,9 +120,9 @@ def lines_of(what: str, judged: Sequence[Judged], bounds: Bounds) -> list[Compar
 
 
 def _summary(what: str, judged: Sequence[Judged], bounds: Bounds) -> list[Comparison]:
-    own = _off(judged, lambda one: one.predicted, "mean"), _off(judged, lambda one: one.predicted, "quantile")
-    papers = _off(judged, lambda one: one.normal, "mean"), _off(judged, lambda one: one.normal, "quantile")
-    cantelli = _off(judged, lambda one: Latency(one.cantelli, one.cantelli), "quantile")
+    own = [errors_of(judged, measure) for measure in ("mean", "quantile")]
+    papers = [errors_of(judged, measure, attrgetter("normal")) for measure in ("mean", "quantile")]
+    cantelli = errors_of(judged, "quantile", lambda one: Latency(one.cantelli, one.cantelli))
     whole = f"{what}, {len(judged)} settings"
     found = []
     for name, errors, rivals, most, percent in (
@@ -130,8 +131,8 @@ def _summary(what: str, judged: Sequence[Judged], bounds: Bounds) -> list[Compar
     ):
         near = f"{whole}, whose {name} is within {most:.0%}"
         found += [
-            reaching(NAME, near, _percent_near(errors, most), "% of settings", percent),
-            Comparison(NAME, f"{near}, by the paper's model", _percent_near(rivals, most), "% of settings"),
+            reaching(NAME, near, percent_near(errors, most), "% of settings", percent),
+            Comparison(NAME, f"{near}, by the paper's model", percent_near(rivals, most), "% of settings"),
             within(NAME, f"{whole}, greatest error of the {name}", 100 * max(errors), "%"),
         ]
     found += [
@@ -150,7 +151,7 @@ def phase_lines(what: str, judged: Sequence[Judged], percent: float) -> list[Com
     errors = [(phase, abs(error)) for one in judged for phase, error in one.phase_errors().items()]
     if not errors:
         return []
-    near = _percent_near([error for _, error in errors], LONG_NEAR)
+    near = percent_near([error for _, error in errors], LONG_NEAR)
     label = f"{what}, {len(errors)} means of phases over {1000 * LONG_S:g} ms, within {LONG_NEAR:.0%}"
     each = [
         within(NAME, f"{what}, median error of the mean of a phase over 5 ms: {phase.label}",
@@ -161,11 +162,15 @@ def phase_lines(what: str, judged: Sequence[Judged], percent: float) -> list[Com
     return [reaching(NAME, label, near, "% of phases", percent), *each]
 
 
-def _off(judged: Sequence[Judged], model: Callable[[Judged], Latency], what: str) -> list[float]:
+def errors_of(
+    judged: Sequence[Judged], what: str, model: Callable[[Judged], Latency] = attrgetter("predicted")
+) -> list[float]:
+    """How far off predictions are, relative to what was measured: those that were made, or by another model."""
     return [abs(one.error(model(one), what)) for one in judged]
 
 
-def _percent_near(errors: Sequence[float], most: float) -> float:
+def percent_near(errors: Sequence[float], most: float) -> float:
+    """The percentage of settings that are no further off."""
     return 100 * sum(error <= most for error in errors) / len(errors)
 
 

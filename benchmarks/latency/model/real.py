@@ -25,9 +25,8 @@ import query as ql
 from agent.control.latency.measurements import known_of
 from agent.control.observation.latency_entries import JobLatency
 from benchmarks.agents import LIVE, live_logs, running_agents, until_all_run
+from benchmarks.changed_agents import CUTS, CUTTING, UNPLANNED
 from benchmarks.environment import use_two_cores
-from benchmarks.latency.agents import cutting, unplanned
-from benchmarks.latency.agents.cutting import CUTS
 from benchmarks.overlay.population import progress
 from benchmarks.race import BenchmarkError
 from benchmarks.replay import Replay
@@ -38,7 +37,7 @@ from elf.demo import DemoError
 from elf.demo.agents.agents import AgentFleet
 from query.latency import Distribution, Measured, Phase, Setting, anchored, phases_from_bytes, predict, total
 
-from .accuracy import NAME, Bounds, Judged, Latency, lines_of
+from .accuracy import NAME, Bounds, Judged, Latency, errors_of, lines_of, percent_near
 
 BOUNDS = Bounds(0.15, 0.2, 91.0, 86.0, papers_ratio=2.0)
 FLEET = "agents"
@@ -47,7 +46,7 @@ POLL_S = 0.1
 """Interval at which agents look at logs."""
 WINDOWS_MIN = 300
 AGAIN = 120
-"""Windows of a setting that was measured, when it runs again behind all others."""
+"""Windows of a setting that was measured, when it runs again behind those that are predicted from it."""
 LIMIT = "WITHIN 30 SECONDS"
 """A limit that is far: it has lines tell of their latency."""
 GROUPS = {"few": "store", "many": "user.id"}
@@ -130,9 +129,9 @@ def model_real(*, quick: bool = False) -> list[Comparison]:
     tried = _Tried()
     try:
         for (agents, due_looks, cuts), alike in groupby(sorted(QUICK if quick else FULL, key=_order), key=_fleet):
-            module = cutting if cuts > 1 else unplanned
+            module = CUTTING if cuts > 1 else UNPLANNED
             settings = (("due_looks", due_looks),)
-            with running_agents(agents, settings=settings, module=module.__name__) as (fleet, folder, _):
+            with running_agents(agents, settings=settings, module=module) as (fleet, folder, _):
                 _try_all([*alike], _Bench(fleet, folder), tried)
     except (DemoError, ClientError) as error:
         raise BenchmarkError(str(error)) from error
@@ -141,11 +140,11 @@ def model_real(*, quick: bool = False) -> list[Comparison]:
 
 @dataclass(slots=True)
 class _Tried:
-    """All that was measured. `summed`: predictions of settings by the sum of their phases alone."""
+    """All that was measured. `summed`: the same settings, predicted by the sum of their phases alone."""
 
     known: dict[RealSetting, Measured] = field(default_factory=dict)
     judged: list[Judged] = field(default_factory=list)
-    summed: list[Latency] = field(default_factory=list)
+    summed: list[Judged] = field(default_factory=list)
     again: list[Judged] = field(default_factory=list)
     loads: list[float] = field(default_factory=list)
 
@@ -153,26 +152,15 @@ class _Tried:
         """The lines of the report."""
         load = f"{FLEET}, greatest load of the machine of {os.cpu_count()} processors meanwhile"
         drift = f"{FLEET}, settings that were measured, run again, median error"
-        plain = f"{FLEET}, {len(self.judged)} settings, by the sum of phases alone, whose"
-        return [
-            within(NAME, load, max(self.loads), "processes"),
-            *(
-                within(NAME, f"{drift}: {name}", 100 * median(self._off(self.again, what)), "%")
-                for name, what in (("mean", "mean"), ("p99", "quantile"))
-            ),
-            *(
-                Comparison(NAME, f"{plain} {name} is within {most:.0%}", self._near(what, most), "% of settings")
-                for name, what, most in (("mean", "mean", BOUNDS.mean), ("p99", "quantile", BOUNDS.quantile))
-            ),
-            *lines_of(FLEET, self.judged, BOUNDS),
-        ]
-
-    def _off(self, judged: Sequence[Judged], what: str) -> list[float]:
-        return [abs(one.error(one.predicted, what)) for one in judged]
-
-    def _near(self, what: str, most: float) -> float:
-        errors = [abs(one.error(plain, what)) for one, plain in zip(self.judged, self.summed, strict=True)]
-        return 100 * sum(error <= most for error in errors) / len(errors)
+        plain = f"{FLEET}, {len(self.summed)} settings, by the sum of phases alone, whose"
+        found = [within(NAME, load, max(self.loads), "processes")]
+        for name, what, most in (("mean", "mean", BOUNDS.mean), ("p99", "quantile", BOUNDS.quantile)):
+            near = percent_near(errors_of(self.summed, what), most)
+            found += [
+                within(NAME, f"{drift}: {name}", 100 * median(errors_of(self.again, what)), "%"),
+                Comparison(NAME, f"{plain} {name} is within {most:.0%}", near, "% of settings"),
+            ]
+        return [*found, *lines_of(FLEET, self.judged, BOUNDS)]
 
 
 def _try_all(settings: Sequence[RealSetting], bench: _Bench, tried: _Tried) -> None:
@@ -217,14 +205,13 @@ class _Bench:
         known = known_of(plan, told, base.agents, is_same=True)
         return anchored(known, Distribution.of_samples(latencies))
 
-    def judge(self, one: RealSetting, known: Measured, windows: int = WINDOWS_MIN) -> tuple[Judged, Latency]:
-        """A prediction, and then what comes of it; and the one by the sum of phases alone."""
+    def judge(self, one: RealSetting, known: Measured, windows: int = WINDOWS_MIN) -> tuple[Judged, Judged]:
+        """A prediction, and the one by the sum of phases alone, and then what comes of them."""
         setting = Setting(GRACE_MS / 1000, POLL_S, on_due=one.due_looks, cuts=one.cuts, trees=one.trees)
         expected = known if one.jobs == 1 else beside_others(known, one.jobs - 1)
         rate = known.rate * one.rate / one.base.rate
         found = predict(setting, expected, 0.99, rate)
         plain = predict(setting, replace(expected, mean_factor=1.0, spread_factor=1.0), 0.99, rate)
-        summed = Latency(plain.mean, plain.quantile)
         judged = Judged.before(one.label, found, one.agents, expected.groups.groups(rate * expected.pane))
         try:
             with self._running(one) as (client, job):
@@ -233,11 +220,12 @@ class _Bench:
         except BenchmarkError as error:
             progress(f"lost, {one.label}: {error}")
             judged.after(Latency(math.inf, math.inf), {})
-            return judged, summed
-        phases = {phase: told.mean for phase, told in phases_from_bytes(told.path_statistics).items() if told.count}
-        judged.after(Latency.of(latencies), phases)
-        off = ", ".join(f"{judged.error(summed, what):+.1%}" for what in ("mean", "quantile"))
-        progress(f"  by the sum of phases alone {off}; load {os.getloadavg()[0]:.1f}, {len(latencies)} windows")
+        else:
+            paths = phases_from_bytes(told.path_statistics)
+            judged.after(Latency.of(latencies), {phase: one.mean for phase, one in paths.items() if one.count})
+        summed = replace(judged, predicted=Latency(plain.mean, plain.quantile))
+        off = ", ".join(f"{summed.error(summed.predicted, what):+.1%}" for what in ("mean", "quantile"))
+        progress(f"  by the sum of phases alone {off}; load {os.getloadavg()[0]:.1f}")
         return judged, summed
 
     @contextmanager

@@ -1,19 +1,13 @@
-"""An agent whose jobs run as their queries say: no setting is chosen for them, before they run or while they do.
+"""An agent whose jobs run as their queries say: no setting is chosen for them, before they run or while they do."""
 
-`python -m benchmarks.latency.agents.unplanned agent --config FILE`. ELF has no switch for that.
-"""
-
-import runpy
 from dataclasses import replace
 from typing import Any
 
-from elf.commands.agent import limit_threads
-from elf.demo.agents.__main__ import hold_on
+from benchmarks.changed_agents import run_changed
 
 
 def leave_plans(cuts: int = 1) -> None:
     """Admits each plan as it is, or with its panes cut, and answers no question of masters."""
-    limit_threads()
     from agent.control.latency.admission import AdmittedPlan, LatencyAdmission
     from agent.control.latency.replanning import PlanningThread
     from query import Plan
@@ -31,6 +25,4 @@ def leave_plans(cuts: int = 1) -> None:
 
 
 if __name__ == "__main__":
-    hold_on()
-    leave_plans()
-    runpy.run_module("elf", run_name="__main__")
+    run_changed(leave_plans)

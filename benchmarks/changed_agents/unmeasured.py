@@ -1,17 +1,10 @@
-"""An agent that does not measure how long its panes take: no path goes with its runs, so nothing above is counted.
+"""An agent that does not measure how long its panes take: no path goes with its runs, so nothing above is counted."""
 
-`python -m benchmarks.latency.agents.unmeasured agent --config FILE`. ELF has no switch for that.
-"""
-
-import runpy
-
-from elf.commands.agent import limit_threads
-from elf.demo.agents.__main__ import hold_on
+from benchmarks.changed_agents import run_changed
 
 
 def leave_unmeasured() -> None:
     """Puts an object in the place of the one that times panes which does nothing."""
-    limit_threads()
     from agent.runtime.ingest import operator_pool
     from agent.runtime.ingest.seal_timing import SealTiming
 
@@ -29,6 +22,4 @@ def leave_unmeasured() -> None:
 
 
 if __name__ == "__main__":
-    hold_on()
-    leave_unmeasured()
-    runpy.run_module("elf", run_name="__main__")
+    run_changed(leave_unmeasured)

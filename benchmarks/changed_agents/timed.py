@@ -1,7 +1,7 @@
 """An agent that tells what its schedulers take: a JSON file beside its configuration, when it ends.
 
-`python -m benchmarks.latency.agents.timed agent --config FILE`. Each call of a method of `agent.runtime.scheduling`
-from elsewhere is timed; so is what reading the clock takes, which makes the share an upper bound.
+Each call of a method of `agent.runtime.scheduling` from elsewhere is timed; so is what reading the clock takes, which
+makes the share an upper bound.
 """
 
 import atexit
@@ -9,7 +9,6 @@ import functools
 import inspect
 import json
 import pkgutil
-import runpy
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -17,10 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from elf.commands.agent import limit_threads
-from elf.demo.agents.__main__ import hold_on
-
-FILE = "scheduling.json"
+from benchmarks.changed_agents import SCHEDULING_FILE, run_changed
 
 
 class Stopwatch:
@@ -59,7 +55,6 @@ class Stopwatch:
 
 def time_schedulers() -> Stopwatch:
     """Times all methods of all classes of the package."""
-    limit_threads()
     import agent.runtime.scheduling as package
 
     stopwatch = Stopwatch()
@@ -74,12 +69,14 @@ def time_schedulers() -> Stopwatch:
     return stopwatch
 
 
+def _time_until_the_end() -> None:
+    atexit.register(_tell, time_schedulers(), Path(sys.argv[-1]).parent / SCHEDULING_FILE)
+
+
 def _tell(stopwatch: Stopwatch, path: Path) -> None:
     told = {"scheduling_s": stopwatch.seconds, "calls": stopwatch.calls, "process_s": time.process_time()}
     path.write_text(json.dumps(told))
 
 
 if __name__ == "__main__":
-    hold_on()
-    atexit.register(_tell, time_schedulers(), Path(sys.argv[-1]).parent / FILE)
-    runpy.run_module("elf", run_name="__main__")
+    run_changed(_time_until_the_end)

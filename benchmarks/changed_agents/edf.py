@@ -1,12 +1,7 @@
-"""An agent that does what is due first, whatever it costs, and leaves out only what is late already (EDF).
+"""An agent that does what is due first, whatever it costs, and leaves out only what is late already (EDF)."""
 
-`python -m benchmarks.latency.agents.edf agent --config FILE`. ELF has no switch for that.
-"""
-
-import runpy
-
-from benchmarks.latency.agents.roomy import give_room
-from elf.demo.agents.__main__ import hold_on
+from benchmarks.changed_agents import run_changed
+from benchmarks.changed_agents.roomy import give_room
 
 
 def schedule_by_deadline() -> None:
@@ -27,6 +22,4 @@ def schedule_by_deadline() -> None:
 
 
 if __name__ == "__main__":
-    hold_on()
-    schedule_by_deadline()
-    runpy.run_module("elf", run_name="__main__")
+    run_changed(schedule_by_deadline)

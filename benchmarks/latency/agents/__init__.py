@@ -1,1 +1,0 @@
-"""Agents with another object in the place of one of ELF's: ELF has no switches for that."""
